@@ -225,8 +225,8 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 // A gap contains no observations between its ends.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports whether only the pod held the GPU at the end of the span, and only the pod worked in the span. It
-// ignores unknown pods, and returns false if the allocations were unknown.
+// sole reports whether the pod was alone on the GPU. The allocations must be known. No other owner may have worked in
+// the span, and no other live pod may hold the GPU at the end of the span.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	if !s.allocationsKnown {
 		return false
