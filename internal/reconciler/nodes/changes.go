@@ -20,14 +20,15 @@ type Record interface {
 }
 
 const (
-	// spentKey contains the used part of the budget for changes of identity.
+	// spentKey is the annotation for the used part of the identity change budget.
 	spentKey = "gpuledger.io/identity-changes"
-	// spentOnConditionsKey contains the used part of the budget for conditions.
+	// spentOnConditionsKey is the annotation for the used part of the condition budget.
 	spentOnConditionsKey = "gpuledger.io/condition-changes"
-	// approvedKey contains the number of changes that are allowed in addition to the budget. An administrator sets this
-	// number, and the reconciler reduces it by each change.
+	// approvedKey is the annotation for the number of changes that are allowed in addition to the budget. An
+	// administrator sets this number. The reconciler subtracts the changes that it reserves.
 	approvedKey = "gpuledger.io/approved-changes"
-	// untilKey contains the time at which an approval expires. By default, this is a day after the first approved change.
+	// untilKey is the annotation for the time at which an approval expires. By default, an approval expires a day after
+	// the first reservation.
 	untilKey = "gpuledger.io/approved-changes-until"
 )
 
@@ -35,9 +36,9 @@ const (
 	approvalLasts = 24 * time.Hour
 	// approvalAgain is the interval between two checks for an approval while changes wait.
 	approvalAgain = 10 * time.Second
-	// approvalPart is the divisor of the approved changes. Each write of the record reserves this part of the approved
-	// changes, a twentieth, for this replica. With a smaller divisor, fewer writes are needed, but a restart loses more
-	// reserved changes.
+	// approvalPart is a divisor. Each write of the record reserves a twentieth of the approved changes for this
+	// replica. With a smaller divisor, the reconciler writes the record less often, but a restart loses more reserved
+	// changes.
 	approvalPart = 20
 )
 
@@ -61,8 +62,8 @@ func newChanges(record Record, key string, log *slog.Logger) *changes {
 	return &changes{record: record, key: key, log: log, budget: validator.NewBudget(), loaded: record == nil}
 }
 
-// take reports whether the budget allows a change of a Node, and records the change. The argument fleet is the number
-// of Nodes, on which the budget depends. If take cannot record the change, the change must wait.
+// take reports whether the budget allows a change of a Node now, and records the change. The argument fleet is the
+// number of Nodes, on which the budget depends. If take cannot record the change, it returns false.
 func (c *changes) take(ctx context.Context, node, change string, fleet int, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

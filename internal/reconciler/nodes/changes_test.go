@@ -59,8 +59,8 @@ func (w *world) newFleet(size int) []string {
 	return nodes
 }
 
-// TestBudgetOutlivesTerms checks that a leader that restarts repeatedly changes no more Nodes than a leader that keeps
-// running. After an hour, the budget must be available again.
+// TestBudgetOutlivesTerms checks that a leader with many restarts changes no more Nodes than a leader without restarts.
+// After an hour, the budget must be available again.
 func TestBudgetOutlivesTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -111,7 +111,7 @@ func TestApprovedChanges(t *testing.T) {
 	})
 }
 
-// TestApprovalExpires checks that changes that are reserved but unused expire at the same time as the approval.
+// TestApprovalExpires checks that unused reserved changes expire at the same time as the approval.
 func TestApprovalExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -16,7 +16,8 @@ import (
 
 const pageSize = 500
 
-// Cleanup removes everything that this program ever applied, with any prefix, from every Node. It changes nothing else.
+// Cleanup removes this program's labels, annotations and conditions, with any prefix, from every Node. It changes
+// nothing else.
 func Cleanup(ctx context.Context, kube apiserver.Client, opts Options, log *slog.Logger) error {
 	nodes, err := withOurs(ctx, kube)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/kubetest"
 )
 
-// TestCleanupOfManyNodes checks that all Nodes are cleaned even if the writes take longer than the few minutes for
-// which the API server serves the pages of a list.
+// TestCleanupOfManyNodes checks that Cleanup cleans all Nodes even if the writes take a long time. The API server
+// serves the pages of a list only for a few minutes.
 func TestCleanupOfManyNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		labelled := func(name string) corev1.Node {

@@ -119,7 +119,7 @@ func (s *clusterState) show(send func(m metricID, value float64, labels ...strin
 	send(changesHeld, float64(s.held))
 }
 
-// mustShow panics if the page of a cluster lacks a gauge in the catalogue, or if a gauge lacks one of its labels.
+// mustShow panics if the method show omits a gauge of the catalogue or one of the gauge's labels.
 func mustShow() {
 	s := clusterState{
 		expected: map[string][]string{"": {""}}, machines: make([]machineOfNode, 1),

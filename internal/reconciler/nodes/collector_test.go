@@ -32,10 +32,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// strange is a page that another node's exporter served.
+// strange is a page from an exporter on another node.
 const strange = `{"version":1,"time":"2026-03-01T12:00:00Z","driver_up":true,"node":{"node":"elsewhere"},"gpus":[]}`
 
-// objects returns a Node that has GPUs according to all sources, and the pod of its exporter.
+// objects returns a Node that has GPUs according to all sources, its exporter's pod, and its ResourceSlice.
 func objects(t *testing.T, address string) (*corev1.Node, *corev1.Pod, *resourcev1.ResourceSlice) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)

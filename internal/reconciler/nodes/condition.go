@@ -23,14 +23,14 @@ const conditionType = "GPULedgerHealthy"
 const (
 	// healthEvery is the interval at which the health of an exporter is read, unless --resync is shorter.
 	healthEvery = time.Minute
-	// healthAge is the age of the last health page at which the health of a Node becomes unknown.
+	// healthAge is the maximum age of a health page. Without a newer page, the health of a Node is unknown.
 	healthAge = 5 * time.Minute
 	// maxMessage limits the message of a condition, in bytes.
 	maxMessage = 1024
 )
 
-// condition contains the parts of a Node's condition that are compared with the desired condition. If they are equal,
-// the condition is not written.
+// condition contains the parts of a Node's condition that the reconciler compares with the desired condition. The
+// reconciler writes the condition only if a part differs.
 type condition struct {
 	status          corev1.ConditionStatus
 	reason, message string
@@ -50,8 +50,8 @@ func conditionOf(n *corev1.Node) (condition, metav1.Time) {
 // unread is the condition of a Node without a responding exporter.
 var unread = condition{corev1.ConditionUnknown, "NotRead", "no exporter of this node was read for five minutes"}
 
-// newCondition returns the condition for a health page. It omits counts and times, so that the condition changes, and
-// is written again, only when the state changes.
+// newCondition returns the condition for a health page. It omits counts and times, so that the reconciler writes the
+// condition only when the state changes.
 func newCondition(p *health.Page) condition {
 	c := condition{corev1.ConditionTrue, "OK", "no GPU of this node needs a reset or a return"}
 	switch p.Advice {
@@ -88,13 +88,13 @@ func newCondition(p *health.Page) condition {
 	return c
 }
 
-// conditions contains the state for writing the conditions of Nodes. It is nil if conditions are disabled.
+// conditions is nil if conditions are disabled.
 type conditions struct {
 	queue   workqueue.TypedRateLimitingInterface[string]
 	changes *changes // budget for Nodes that become unhealthy
 
 	mu       sync.Mutex
-	followed map[string]time.Time // time of the last reading by Node; before the first reading, the time of the first call of follow
+	followed map[string]time.Time // time of the last health page by Node, or of the first call of follow
 	waiting  map[string]bool      // Nodes that wait for the budget
 }
 
@@ -163,9 +163,9 @@ func (t *term) syncCondition(ctx context.Context, name string) bool {
 	return true
 }
 
-// wantCondition returns the condition that a Node should have, according to the first exporter on the Node that
-// responds. If no exporter responds, the present condition remains for the time healthAge. A Node has no condition
-// until an exporter has responded.
+// wantCondition returns the desired condition of a Node, from the first exporter on the Node that responds. If no
+// exporter responds, the Node keeps its condition for the time healthAge. A Node has no condition until an exporter has
+// responded.
 func (t *term) wantCondition(ctx context.Context, n *node) condition {
 	if !t.hasGPU(n) {
 		return n.condition
@@ -189,8 +189,7 @@ func (t *term) wantCondition(ctx context.Context, n *node) condition {
 	return unread
 }
 
-// writeCondition writes a condition. If the Node becomes unhealthy, it first checks that the budget allows another
-// unhealthy Node.
+// writeCondition writes a condition. If the budget does not allow another unhealthy Node, the write must wait.
 func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool {
 	worse := want.status == corev1.ConditionFalse && n.condition.status != corev1.ConditionFalse
 	if worse && !t.conditions.changes.take(ctx, n.Name, want.reason, t.fleet.size(), time.Now()) {
@@ -227,7 +226,7 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 	return t.result(err, n.Name, kindCondition)
 }
 
-// conditionFields contains the fields of a Node that an apply of the condition sets.
+// conditionFields is the body of a server-side apply that sets the condition.
 type conditionFields struct {
 	metav1.PartialObjectMetadata
 	Status struct {

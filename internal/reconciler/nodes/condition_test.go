@@ -42,8 +42,8 @@ func (w *world) setHealth(node string, advice health.Advice, code string) {
 	w.health[node] = p
 }
 
-// TestCondition checks the condition after a board fails, after the board is reset, and after the exporter stops
-// responding. While nothing changes, the Node must not be written.
+// TestCondition checks the condition after a board fails, after a reset of the board, and after the exporter stops
+// responding. While nothing changes, the reconciler must not write the Node.
 func TestCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -102,8 +102,8 @@ func TestCondition(t *testing.T) {
 	})
 }
 
-// TestConditionEvents checks that each change of a Node's condition causes one Event. There must be no Event for a Node
-// that was always healthy, for a Node that waits for the budget, and for a failed write.
+// TestConditionEvents checks that each change of a Node's condition causes one Event. A Node that was always healthy
+// must have no Event. A Node that waits for the budget, and a failed write, must cause no Event either.
 func TestConditionEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -199,8 +199,8 @@ func TestConditionBudget(t *testing.T) {
 	})
 }
 
-// TestConditionOff checks that the reconciler does not read the health of exporters without the flag for conditions,
-// and that a dry run writes no condition.
+// TestConditionOff checks that the reconciler reads no health pages if --node-condition is not set. A dry run must
+// write no condition.
 func TestConditionOff(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ type daemonSets struct {
 	log       *slog.Logger
 
 	mu sync.Mutex
-	// uids contains the UID of each listed DaemonSet, or an empty UID if it does not exist.
+	// uids contains the UID of each listed DaemonSet. The UID is empty if the DaemonSet does not exist.
 	uids map[exporter.DaemonSet]types.UID
 	// reported is set after the first list, when reportMissing has logged all missing DaemonSets. Later changes are
 	// logged when they happen.
@@ -32,7 +32,7 @@ func newDaemonSets(kube apiserver.Client, o exporter.Options, failures *watch.Fa
 	d := &daemonSets{log: log, uids: make(map[exporter.DaemonSet]types.UID)}
 	for listed := range o.DaemonSets {
 		informer := watch.Informer(kube.DaemonSets(listed.Namespace), &appsv1.DaemonSet{}, watch.Named(listed.Name))
-		_ = informer.SetTransform(trimDaemonSet) // this fails only for a running informer
+		_ = informer.SetTransform(trimDaemonSet) // the call fails only for a running informer
 		failures.Follow(informer, watch.DaemonSets)
 		d.informers = append(d.informers, informer)
 		d.uids[listed] = ""

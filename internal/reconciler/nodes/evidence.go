@@ -75,7 +75,7 @@ func (t *term) hasGPU(n *node) bool {
 }
 
 // settleIn is the time after which the inventory of a Node without a known GPU is rejected. The exporter may start
-// before the programs that make the GPUs known, which are the device plugin, the DRA driver and feature discovery.
+// before the device plugin, the DRA driver and feature discovery, which make the GPUs known.
 const settleIn = 2 * time.Minute
 
 // ignored contains the Nodes that have an exporter but no known GPU, with the time of the first attempt to read the

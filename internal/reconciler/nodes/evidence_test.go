@@ -31,8 +31,8 @@ var (
 	}
 )
 
-// TestEvidence checks that exactly those Nodes are labelled that have evidence of a GPU, such as a resource or label. A
-// user with rights in only one namespace cannot create this evidence.
+// TestEvidence checks that a Node is labelled only if there is evidence of a GPU, such as a resource or label. A user
+// with rights in only one namespace cannot create such evidence.
 func TestEvidence(t *testing.T) {
 	has := func(name string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceName(name)] = resource.MustParse("8") }
@@ -113,10 +113,10 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestForgedExporter creates a forged exporter's pod on a Node without GPUs. The page of this exporter contains the
-// GPUs of another Node. The labels of both Nodes must stay the same.
+// TestForgedExporter creates a forged exporter's pod on a Node without GPUs. Its page contains the GPUs of another
+// Node. The labels of both Nodes must not change.
 func TestForgedExporter(t *testing.T) {
-	for _, condition := range []bool{false, true} { // in the fake API server, a write of a condition removes the labels
+	for _, condition := range []bool{false, true} { // in the fake API server, writing the condition removes the labels
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			w.opts.Condition = condition

@@ -75,7 +75,7 @@ func (t *term) newSlices() (*resourceSlices, error) {
 		first:    t.admit,
 		nodes:    make(map[string]int),
 	}
-	_ = s.informer.SetTransform(trimSlice) // this fails only for a running informer
+	_ = s.informer.SetTransform(trimSlice) // the call fails only for a running informer
 	t.failures.Follow(s.informer, watch.ResourceSlices)
 	_, err := s.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { s.count(obj, 1) },

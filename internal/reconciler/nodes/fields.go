@@ -18,11 +18,11 @@ const manager = "gpuledger"
 // node contains the parts of a Node that are kept in memory. Common strings are interned, because there may be
 // thousands of Nodes.
 type node struct {
-	// ObjectMeta contains the name, the UID, the resource version, and the labels and annotations that are configured
-	// or belong to this program.
+	// ObjectMeta contains only the name, the UID, the resource version, this program's labels and annotations, and the
+	// labels in --expected-labels.
 	metav1.ObjectMeta
 	owned      keys
-	legacy     bool // whether a field manager that this program replaces owns fields of the Node
+	legacy     bool // whether fields of the Node belong to the field manager in --label-take-over
 	gpus       bool // whether the Node has GPUs among its allocatable resources
 	showsGPU   bool // whether a resource or label of the Node shows a GPU
 	providerID string
@@ -99,8 +99,8 @@ type keys struct{ labels, annotations []string }
 
 func (k keys) empty() bool { return len(k.labels) == 0 && len(k.annotations) == 0 }
 
-// ownedBy returns the keys that this program owns according to a Node's managedFields. An unreadable entry is ignored,
-// because this causes at most one unnecessary write.
+// ownedBy returns the keys that this program owns according to a Node's managedFields. ownedBy ignores an unreadable
+// entry, because a missing entry causes at most one unnecessary write.
 func ownedBy(entries []metav1.ManagedFieldsEntry) keys {
 	var k keys
 	for _, e := range entries {

@@ -124,7 +124,7 @@ func TestKeep(t *testing.T) {
 }
 
 // TestTakesOver checks that the program takes over the fields of gpuid's field manager and no other fields. It also
-// checks that the program treats exactly the keys with its own prefixes as its own keys.
+// checks which keys count as the program's own keys.
 func TestTakesOver(t *testing.T) {
 	o := testOptions(nodelabel.GPUID, "gpuid.github.com")
 	if !o.takesOver(entry("gpuid", "Update", `{}`)) || o.takesOver(entry("gpuid", "Apply", `{}`)) || o.takesOver(entry("gpuidx", "Update", `{}`)) {

@@ -142,8 +142,8 @@ func (f *fleet) sweep() <-chan struct{} {
 	return f.swept
 }
 
-// tried records the result of a request to an exporter. It returns true if this request failed and the previous request
-// did not fail, or the reverse.
+// tried records the result of a request to an exporter. It returns true if the exporter begins to fail or responds
+// again.
 func (f *fleet) tried(name cache.ObjectName, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -82,8 +82,8 @@ func (t *term) nodeGone(obj any) {
 	}
 }
 
-// nodeRegistered queues the exporters on a new Node. A Node that registers again may still have its old exporter pod,
-// so no event of the pod would queue the exporter.
+// nodeRegistered queues the exporters on a new Node. After a Node registers again, its exporter pod may be unchanged.
+// Then no pod event queues the exporter.
 func (t *term) nodeRegistered(obj any) {
 	name, err := cache.ObjectToName(obj)
 	if err != nil {
@@ -149,7 +149,7 @@ func (t *term) daemonSetGone(obj any) {
 	}
 }
 
-// followAll checks every pod again. The lock prevents that a pod is added or deleted during the loop.
+// followAll checks every pod again. The lock prevents additions and deletions of pods during the loop.
 func (t *term) followAll() {
 	t.podEvents.Lock()
 	defer t.podEvents.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// TestTermEndsAtOnce checks that a context that ends early causes no error, because an error would end the program.
+// TestTermEndsAtOnce checks that an early end of the context causes no error. An error would end the program.
 func TestTermEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -73,8 +73,8 @@ func TestOwners(t *testing.T) {
 	})
 }
 
-// TestRegisteredAgain checks that a Node that registers again gets the labels of its present machine at once, even if
-// its exporter still has the same pod.
+// TestRegisteredAgain checks a Node that registers again with another machine. It must get the labels of the new
+// machine at once, even if the exporter's pod is unchanged.
 func TestRegisteredAgain(t *testing.T) {
 	for name, register := range map[string]func(*world){
 		"deleted and created": func(w *world) {

@@ -12,7 +12,7 @@ import (
 
 // apart and apartMax are the shortest and the longest interval between writes of a Node if another client reverts each
 // write. After freeAttempts writes, the interval doubles with each write. After the Node has been correct for the time
-// apartMax, the interval is apart again.
+// apartMax, the interval is reset to apart.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
 // freeAttempts is the number of writes that another client may revert before the interval grows. It is not 0, because a
@@ -100,8 +100,8 @@ func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && r.want.Equal(want)
 }
 
-// right records that a Node is correct. This does not shorten the interval between writes at once, because a Node is
-// also correct for a moment if another client reverts each write.
+// right records that a Node has the desired labels. This does not immediately shorten the interval between writes.
+// Another client may be reverting each write, and then the labels are correct only for a moment.
 func (m *memory) right(name, identity string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

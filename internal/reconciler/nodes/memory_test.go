@@ -20,8 +20,7 @@ func desired(serial string) nodelabel.Desired {
 	return nodelabel.Desired{Labels: map[string]string{"gpuledger.io/gpu-0": serial}}
 }
 
-// TestNews checks that a write is not repeated before its update event has arrived, and that a different write is
-// immediate.
+// TestNews checks that a write is not repeated before its update event has arrived. A different write must not wait.
 func TestNews(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -52,7 +51,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestVain checks that a write that has no effect is repeated, with increasing delays, until the Node is correct.
+// TestVain checks that a write without effect is repeated with increasing delays until the Node is correct.
 func TestVain(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -217,8 +216,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestKindOfUnknown checks Nodes without the annotation. The annotation is missing because the labels were taken over
-// from another program, or because someone removed or edited it.
+// TestKindOfUnknown checks Nodes without the annotation. Either the labels were taken over from another program, or
+// someone removed or edited the annotation.
 func TestKindOfUnknown(t *testing.T) {
 	const label = "gpuledger.io/gpu-0"
 	want := nodelabel.Desired{Labels: map[string]string{label: "1"}, Annotations: map[string]string{"gpuledger.io/inventory": "{}"}}

@@ -18,9 +18,8 @@ import (
 )
 
 // lanes limits how many items of a queue are processed at the same time. Each item occupies a lane. A request that
-// takes longer than prompt is late and releases its lane, so that hanging requests do not occupy all lanes, and
-// requests still start at the permitted rate. The channel late limits the number of late requests. It has room for all
-// of them, because each request ends after the exporter timeout.
+// takes longer than prompt releases its lane, so that hanging requests do not occupy all lanes. The channel late limits
+// the number of such requests. It has room for all of them, because each request ends after the exporter timeout.
 type lanes struct {
 	number int
 	prompt time.Duration
@@ -112,8 +111,8 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 
 // skip does not read an exporter whose Node is unknown or has no known GPU, because a user may have forged the
 // exporter's pod. The exporter is queued later, when the Node is registered or a GPU of the Node becomes known. A
-// change of the expected inventory can also make a GPU known but queues no exporter, so the exporter on a registered
-// Node is queued again after some time.
+// change of the expected inventory can also make a GPU known, but queues no exporter. So skip queues the exporter of a
+// registered Node again after some time.
 func (t *term) skip(name cache.ObjectName, node string, registered bool) {
 	t.fleet.skipped(name)
 	if registered {

@@ -51,7 +51,7 @@ func TestHangingExporters(t *testing.T) {
 	}
 }
 
-// TestHangingExportersDelayLabels checks that 2,000 hanging exporters delay the labels of a Node by at most two
+// TestHangingExportersDelayLabels checks a Node while 2,000 exporters hang. The Node must be labelled after at most two
 // minutes: a minute for the first reading, and a minute for its confirmation.
 func TestHangingExportersDelayLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	}
 }
 
-// waitForReads waits until a number of exporters has been read since the time begun, and checks that the wait was not
+// waitForReads waits until the given number of exporters has been read since the time begun. It fails if the wait is
 // too long.
 func (w *world) waitForReads(begun time.Time, number int) {
 	w.t.Helper()

@@ -13,14 +13,14 @@ import (
 
 var size = flag.Int("size", 100, "number of Nodes in TestLargeFleet")
 
-// TestLargeFleet checks that the number of lists and watches, and the number of reads and writes per Node, do not
-// depend on the number of Nodes. The permitted rates are proportional to the number of Nodes, so each part of the test
-// has the same duration for any number of Nodes. TestGrowth in package reconciler runs this test with two sizes and
-// compares how often each statement is executed.
+// TestLargeFleet checks the number of lists and watches, and the number of reads and writes per Node. They must not
+// depend on the number of Nodes. The permitted rates are proportional to the number of Nodes, so the duration of each
+// part does not depend on this number either. TestGrowth in package reconciler runs this test with two sizes and
+// compares the executions of each statement.
 func TestLargeFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.listPodsAfter = time.Second // the pods are created after the DaemonSet, because otherwise some pods may be processed twice
+		w.listPodsAfter = time.Second // the DaemonSet must exist before the pods, because otherwise some pods may be processed twice
 		w.opts.Writes, w.opts.Rate, w.opts.LabelTTL = float64(*size)/10, float64(*size), 0
 		var nodes []string
 		for i := range *size {

@@ -41,7 +41,7 @@ type world struct {
 	pages  map[string]inventory.Page // inventory page by Node
 	health map[string]health.Page    // health page by Node
 	hangs  map[string]bool           // Nodes with an exporter that does not respond
-	read   map[string]time.Time      // time at which a page was last returned, by Node
+	read   map[string]time.Time      // time of the last response, by Node
 	reads  int
 }
 

@@ -185,8 +185,7 @@ func fieldsOf(to metav1.ObjectMeta) metav1.PartialObjectMetadata {
 
 var errNothing = errors.New("nothing to take over")
 
-// takeOver makes this program the owner of the fields of the field manager that it replaces. After that, an apply can
-// remove these fields.
+// takeOver transfers the fields of the replaced field manager to this program. Then an apply can remove these fields.
 func (t *term) takeOver(ctx context.Context, name string) error {
 	n, err := t.kube.Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

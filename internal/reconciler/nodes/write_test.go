@@ -51,7 +51,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestNothingToTakeOver checks that no empty patch is sent to a Node whose labels were already taken over.
+// TestNothingToTakeOver checks that takeOver sends no empty patch to a Node whose labels it already took over.
 func TestNothingToTakeOver(t *testing.T) {
 	kube := kubetest.New(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
 	trm := &term{kube: kube, opts: *testOptions(nodelabel.GPUID, "gpuid.github.com")}

@@ -165,8 +165,8 @@ func TestArchive(t *testing.T) {
 	})
 }
 
-// TestWorkloadEnd checks the event for the end of a workload. The pods of the workload end shortly after one another,
-// so that one call of sweep removes all of them.
+// TestWorkloadEnd checks the event for the end of a workload. One call of sweep removes all pods of the workload,
+// because they end shortly after one another.
 func TestWorkloadEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")

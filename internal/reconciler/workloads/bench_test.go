@@ -109,8 +109,8 @@ func watchNothing(context.Context, metav1.ListOptions) (watch.Interface, error) 
 	return watch.NewFake(), nil
 }
 
-// benchOwners returns a fake client that creates each Job from its name when the Job is requested. The object tracker
-// of client-go's fakes would keep every Job and every request in memory, which would change the measured heap.
+// benchOwners returns a fake client that creates each Job when the Job is requested. The object tracker of client-go
+// would keep every Job and every request in memory, and would change the measured heap.
 func benchOwners(b *testing.B) *metadatafake.FakeMetadataClient {
 	b.Helper()
 	c := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())

@@ -8,11 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// book contains the pods and owners that were seen since this replica became the leader. It is safe for concurrent use.
+// book contains the pods and owners that this replica has seen since it became the leader. It is safe for concurrent
+// use.
 type book struct {
 	render    *renderer
 	retention time.Duration
-	// traced is called for each controller when its owner chain must be read.
+	// traced is called with each controller whose owner chain must be read
 	traced  func(reference)
 	started time.Time
 
@@ -24,8 +25,8 @@ type book struct {
 	gone   map[claimKey]bool    // deleted claims that pods still refer to
 	owners map[reference]*owner
 	queues clusterQueues
-	// lives contains the owners of pods, except owners that could not be read. news contains new events of these
-	// owners. takeNews returns and removes these events.
+	// lives contains the owners of pods, except owners that could not be read. news contains the events of these owners
+	// that takeNews has not returned yet.
 	lives map[reference]*life
 	news  []event.Event
 }
@@ -65,7 +66,7 @@ func newBook(render *renderer, retention time.Duration, traced func(reference)) 
 }
 
 // put stores the current state of a pod and reports whether the pod requests a GPU. It also returns the previous state
-// of the pod, or nil if it was not known before that the pod requests a GPU.
+// of the pod, or nil if the pod had no known GPU request.
 func (b *book) put(p *pod) (before *pod, gpu bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,8 +123,8 @@ func (b *book) wants(of reference) bool {
 	return b.owners[of] != nil
 }
 
-// putChain stores the owner chain of a controller, unless it already has a chain with more information. It returns
-// false if there is no longer a pod with this controller.
+// putChain stores the owner chain of a controller, unless the book already has a more complete chain. It returns false
+// if no pod has this controller any more.
 func (b *book) putChain(of reference, l *ownerChain) (wanted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,8 +165,8 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the series of a pod when its owners are known. If it rendered them earlier, their labels would change
-// when the owners are known, and Prometheus would store two series.
+// show renders the series of a pod after the pod's owners are known. Earlier series would have other labels, and
+// Prometheus would store both.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
@@ -226,7 +227,7 @@ func (b *book) drop(e *entry) {
 	b.removeUser(e, e.pod.claims)
 }
 
-// sweep removes pods whose retention time after their end is over. It removes pods in the order in which they ended,
+// sweep removes pods that ended more than the retention time ago. It removes pods in the order in which they ended,
 // because a workload ends when its last pod ends.
 func (b *book) sweep() {
 	b.mu.Lock()

@@ -80,8 +80,7 @@ func allocated(c *resourcev1.ResourceClaim, request string) int64 {
 	return n
 }
 
-// putClaim stores the current state of a claim. It returns the pods that are now known to request a GPU because of the
-// claim.
+// putClaim stores the current state of a claim. It returns the pods for which the claim is the first known GPU request.
 func (b *book) putClaim(c *claim) []*pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,8 +96,8 @@ func (b *book) putClaim(c *claim) []*pod {
 	return fresh
 }
 
-// removeClaim removes a deleted claim when no pod refers to it any more. A claim is often deleted while its pod still
-// has series.
+// removeClaim removes a deleted claim if no pod refers to the claim. Otherwise removeUser removes the claim later. A
+// claim is often deleted while its pod still has series.
 func (b *book) removeClaim(c *claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,7 +7,7 @@
 // (series.go). Details that do not fit into series, such as the time of a change or the exit code of a restarted
 // container, are written as events (event.go, snapshot.go).
 //
-// This package never writes to a pod. A finalizer would delay the deletion of every pod until this program responds. No
-// finalizer is needed, because the API server sends the last state of a deleted object to all watchers, and the next
-// list shows deletions that were missed.
+// This package never writes to a pod. A finalizer would delay the deletion of every pod until this program responds. A
+// finalizer is not needed either. The API server sends the last state of a deleted object to all watchers. After an
+// interruption, the next list no longer contains the object.
 package workloads

@@ -26,7 +26,7 @@ func eventNames() []string {
 // version of the pod, so the id includes the pod's resource version only if nothing else distinguishes the events.
 type change struct {
 	name    string
-	which   []string // part of the id that distinguishes events of a pod with the same name
+	which   []string // part of the id that distinguishes the pod's events of this name
 	at      time.Time
 	details details
 	// unsure is set if an earlier leader may have sent the same event with another time. The event is then logged but
@@ -38,8 +38,8 @@ type details map[string]any
 
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// recently is the maximum age of events from before this replica became the leader. Newer events are written, because
-// the earlier leader may have missed them.
+// recently is the age up to which a new leader also writes earlier events, because the previous leader may have missed
+// them.
 const recently = 5 * time.Minute
 
 // changes returns the events that occurred between two versions of a pod, except events before the time since. The

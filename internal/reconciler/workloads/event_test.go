@@ -28,7 +28,7 @@ func (w *world) newEvents() []map[string]any {
 	return events
 }
 
-// brief removes the times of events and the fields that are equal in all events of a pod.
+// brief removes the times, and the fields that are the same in all events of a pod.
 func brief(events []map[string]any) []map[string]any {
 	for _, e := range events {
 		maps.DeleteFunc(e, func(k string, _ any) bool {
@@ -234,8 +234,7 @@ func TestNoGPUNoEvents(t *testing.T) {
 	})
 }
 
-// TestSnapshot checks the snapshots of pods. The string hunter2 represents a secret in a pod and must not be in the
-// log.
+// TestSnapshot checks that snapshots omit secrets. In the test, each secret in a pod contains the string hunter2.
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-snapshots=log", "-pod-annotations=example.com/project"})

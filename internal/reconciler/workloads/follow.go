@@ -113,8 +113,7 @@ func (w *Workloads) followClaims(ctx context.Context, c Cluster, b *book) error 
 	return nil
 }
 
-// repeat makes the sender for the archive send the events that describe the current state, because an earlier leader
-// may not have sent them.
+// repeat sends the events of the current state to the archive, because an earlier leader may not have sent them.
 func (w *Workloads) repeat(b *book, pods cache.Store) {
 	if w.opts.Archive != nil {
 		w.opts.Archive.Repeat(w.current(b, pods))

@@ -54,8 +54,8 @@ func FuzzPod(f *testing.F) {
 	})
 }
 
-// FuzzOwners checks the reading of owners for any owner references. The reading must end, every pod must have one
-// workload, and every workload must be on the page once.
+// FuzzOwners checks pods with any owner references. Reading the owners must end, every pod must have one workload, and
+// every workload must be on the page once.
 func FuzzOwners(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 0})
 	f.Add([]byte{0, 0, 1, 1, 2, 2})

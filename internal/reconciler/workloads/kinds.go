@@ -38,8 +38,8 @@ func newKinds(server watch.Server) *kinds {
 }
 
 // resource returns the resource of a kind. The error is [meta.NoKindMatchError] if the API server does not serve the
-// kind. If the kind is not in a list that is older than refusedFor, resource reads the list again, because the kind may
-// have been installed in the meantime.
+// kind. If the cached list lacks the kind and is older than refusedFor, resource reads the list again. An administrator
+// may have installed the kind since then.
 func (k *kinds) resource(ctx context.Context, gv schema.GroupVersion, kind string) (metav1.APIResource, error) {
 	list := k.recall(gv)
 	r, ok := list.find(kind)
@@ -87,7 +87,7 @@ func (l servedList) find(kind string) (metav1.APIResource, bool) {
 	return l.resources[i], true
 }
 
-// forget removes old lists, because the creator of a pod can name any API group.
+// forget removes old lists to limit the memory, because the creator of a pod can name any API group.
 func (k *kinds) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -22,8 +22,8 @@ type life struct {
 	chains  int // number of owner chains that contain the workload
 }
 
-// begin records that pods use an owner chain. If the chain is the first chain that contains a workload, begin adds the
-// event for the creation of this workload.
+// begin records that pods use an owner chain. For each workload that no other chain contains, begin adds the creation
+// event.
 func (b *book) begin(l *ownerChain) {
 	for i, at := range l.levels {
 		if l.created[i].IsZero() {

@@ -37,8 +37,8 @@ type lookup struct {
 
 	mu    sync.Mutex
 	known map[reference]answer
-	// closed contains the kinds and namespaces that RBAC forbids, with the time until which no request is made. Without
-	// closed, each of thousands of Jobs would cause a request.
+	// closed contains the kinds and namespaces that RBAC forbids, with the earliest time of the next request. Without
+	// this map, each of thousands of Jobs would cause a request.
 	closed map[scope]time.Time
 	// logged contains the logged errors by reason and kind.
 	logged map[string]bool
@@ -121,7 +121,7 @@ func (l *lookup) forget() {
 
 func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	defer func() {
-		if a.why != failed || ctx.Err() == nil { // a request that the end of the context interrupted is not a failure
+		if a.why != failed || ctx.Err() == nil { // an interrupted request is not a failure
 			l.count(a.result())
 		}
 	}()

@@ -54,8 +54,8 @@ func (s *served) ServedResources(_ context.Context, groupVersion string) (*metav
 
 var job = metav1.APIResource{Name: "jobs", Kind: "Job", Namespaced: true}
 
-// TestKinds checks that concurrent requests for a kind read the list of resources only once, and that the list is read
-// again for a kind that is installed later.
+// TestKinds checks that concurrent requests for a kind read the list of resources only once. If a kind is installed
+// later, the list must be read again.
 func TestKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &served{jobs: []metav1.APIResource{{Name: "jobs/status", Kind: "Job", Namespaced: true}}}

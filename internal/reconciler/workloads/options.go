@@ -38,8 +38,7 @@ type Options struct {
 	// If OwnerLabels is set and a pod lacks a label in PodLabels, the label is taken from the pod's nearest owner that
 	// has the label.
 	OwnerLabels bool
-	// Events enables the event log. Snapshots selects whether a snapshot of the pod is written with the pod's events,
-	// and whether it is logged or sent to the archive.
+	// Events enables the event log. With Snapshots=log or send, a snapshot of the pod follows the pod's events.
 	Events    bool
 	Snapshots string
 	// Output is the writer for the event log. If it is nil, the events are written to standard output.

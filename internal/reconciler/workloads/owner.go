@@ -15,7 +15,7 @@ import (
 )
 
 // reference identifies an owner, with the fields of an owner reference. An owner reference contains no namespace, so
-// namespace is the namespace of the dependent object. It becomes empty if the owner is found to be cluster-scoped.
+// namespace is the namespace of the dependent object. The lookup clears the namespace of a cluster-scoped owner.
 type reference struct {
 	apiVersion, kind, namespace, name string
 	uid                               types.UID

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestReplaces checks that a known owner chain is replaced only by a chain with more information.
+// TestReplaces checks that only a more complete chain replaces a known owner chain.
 func TestReplaces(t *testing.T) {
 	walk := func(stopped reason, names ...string) *ownerChain {
 		l := &ownerChain{stopped: stopped}

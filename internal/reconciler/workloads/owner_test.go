@@ -75,8 +75,8 @@ func TestNoPathsFromNames(t *testing.T) {
 	}
 }
 
-// TestOwnersThatNameNothing checks that an invalid kind is not requested, and that a long kind is truncated to the
-// length of a label value.
+// TestOwnersThatNameNothing checks that the reconciler makes no request for an invalid kind, and truncates a long kind
+// to the length of a label value.
 func TestOwnersThatNameNothing(t *testing.T) {
 	tests := []struct{ name, apiVersion, kind, owner string }{
 		{"long kind", "apps/v1", strings.Repeat("K", 1<<20), "x"},
@@ -188,8 +188,8 @@ func TestOwnersOfPodsThatAreGone(t *testing.T) {
 	})
 }
 
-// TestServerErrors checks that requests are repeated after errors of the API server. Until then, the page must not show
-// a root that may be wrong.
+// TestServerErrors checks that the reconciler repeats a request after an error of the API server. Until the request
+// succeeds, the page must not show a root that may be wrong.
 func TestServerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "batch/v1 CronJob")

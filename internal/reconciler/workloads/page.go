@@ -25,7 +25,7 @@ func (pg *page) addLevel(l *level) {
 	}
 }
 
-// stop contains the kind of the owner at which a chain ends before its root, and the reason.
+// stop contains the kind of the owner at which a chain ends early, and the reason.
 type stop struct {
 	kind string
 	why  reason

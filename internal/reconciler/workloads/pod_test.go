@@ -158,8 +158,8 @@ func TestClaimReferredToTwice(t *testing.T) {
 	})
 }
 
-// TestClaimFromTemplate checks a claim that is created from a template. After its creation, the name of the claim is in
-// the pod's status.
+// TestClaimFromTemplate checks a claim that a controller creates from a template. The name of the claim is then in the
+// pod's status.
 func TestClaimFromTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := gpuPod("p", "0", nil)
@@ -224,8 +224,8 @@ func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	})
 }
 
-// TestClaimMadeAgain checks two claims with the same name, one after the other. The second claim must be kept when the
-// pod that referred to the first claim ends.
+// TestClaimMadeAgain checks two successive claims with the same name. When the pod of the first claim ends, the second
+// claim must be kept.
 func TestClaimMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := claimOf("c", exactly("r", "gpu.nvidia.com", 2))

@@ -18,8 +18,8 @@ import (
 
 type keys = map[string]string
 
-// TestQueue checks the queues of pods that are copied from the schedulers' repositories. source lists the files that
-// set or read the pods' labels and annotations.
+// TestQueue checks the queues of pods from the schedulers' repositories. source lists the files that set or read the
+// pods' labels and annotations.
 func TestQueue(t *testing.T) {
 	tests := []struct {
 		name                     string

@@ -124,8 +124,7 @@ func TestUpstreamOwners(t *testing.T) {
 }
 
 // TestScheduledSpark checks that the owner chain of a scheduled Spark application ends at the SparkApplication of one
-// run. The chain does not contain the ScheduledSparkApplication, because the Spark operator does not set controller:
-// true in the run's owner reference.
+// run. The Spark operator does not set controller: true in the owner reference to the ScheduledSparkApplication.
 func TestScheduledSpark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("sparkoperator.k8s.io/v1beta2 SparkApplication", "sparkoperator.k8s.io/v1beta2 ScheduledSparkApplication")

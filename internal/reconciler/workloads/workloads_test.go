@@ -151,8 +151,8 @@ func TestMissedDeletion(t *testing.T) {
 	}
 }
 
-// TestHandOver checks that a replica has no series before and after it is the leader. When it becomes the leader again,
-// it creates the series again from the list of pods.
+// TestHandOver checks that a replica has series only while it is the leader. When it becomes the leader again, it
+// creates the series again from the list of pods.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet")
@@ -219,8 +219,8 @@ func TestAdopted(t *testing.T) {
 	})
 }
 
-// TestNoSeriesBeforeOwner checks that a pod has no series before its owners are known. Otherwise the labels would
-// change later, which would start a second series.
+// TestNoSeriesBeforeOwner checks that a pod has no series before its owners are known. Earlier series would have other
+// labels.
 func TestNoSeriesBeforeOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job")

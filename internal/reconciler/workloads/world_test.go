@@ -30,8 +30,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// world simulates a cluster with client-go's fakes in a synctest bubble. It also contains the Workloads that read this
-// cluster.
+// world simulates a cluster with client-go's fakes in a synctest bubble. Its Workloads read this cluster.
 type world struct {
 	t      *testing.T
 	kube   *kubetest.Client
