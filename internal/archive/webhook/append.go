@@ -19,8 +19,8 @@ func OpenEvents(c Config) (*Sink, error) {
 	return Open(c)
 }
 
-// Append posts rows of one of the tables [table.Appended]. After an error, the next call sends all rows again. Their
-// batches may then be different. A receiver detects duplicates by the keys of the rows.
+// Append posts rows of one of the tables [table.Appended]. After an error, the next call sends all rows again. The
+// batches may then contain other rows, so a receiver detects duplicates by the keys of the rows.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	lines := make([][]byte, len(rows))
 	for i, row := range rows {

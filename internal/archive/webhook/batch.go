@@ -68,8 +68,8 @@ func pack(lines [][]byte, size int, key func(number int, body []byte) string) ([
 	return batches, nil
 }
 
-// readings returns one or more requests for each node. The body is a JSON array of serial numbers. The headers are
-// gpuid's headers.
+// readings returns one or more requests for each node. The body is a JSON array of serial numbers. The headers are the
+// same as in gpuid.
 func readings(h *table.Hour, size int) ([]batch, error) {
 	var batches []batch
 	for _, node := range gpuid.Nodes(h) {

@@ -1,6 +1,6 @@
 // Package webhook sends the archive to an HTTP server. It posts the rows of an hour in batches. Each batch has an
 // idempotency key, so that a receiver can ignore duplicates. The last batch of an hour contains the hour's row in the
-// manifest. A receiver with this row has the complete hour.
+// manifest. A receiver that has this row has the complete hour.
 package webhook
 
 import (
@@ -29,7 +29,7 @@ type Config struct {
 	Timeout                                  time.Duration
 	// Transport sends the requests. If it is nil, the sink creates one.
 	Transport http.RoundTripper
-	// Memory records the sent hours if there is no file. It is still needed after the sink was closed.
+	// Memory records the sent hours if Manifest is empty. Later sinks use the same Memory.
 	Memory *manifest.Manifest
 }
 

@@ -130,8 +130,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestGpuid checks the arrays of serial numbers. They must satisfy gpuid's unique key. If the second GPU of a board is
-// scraped later than the first, the array must contain the board only once.
+// TestGpuid checks the arrays of serial numbers. They must satisfy the unique key in gpuid's database. An array must
+// contain a board with two GPUs only once, even if the second GPU is scraped later.
 func TestGpuid(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
@@ -271,8 +271,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestStop checks that a cancelled context ends a wait between attempts. The error must then contain the reason for the
-// wait.
+// TestStop checks that a cancelled context ends the wait between two attempts. The error must contain the reason for
+// the wait.
 func TestStop(t *testing.T) {
 	failing(t, repeat(100, answer(503)), func() error { return nil }, func(t *testing.T, s *webhook.Sink, _ *receiver) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -305,7 +305,8 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestTLS checks that the given CAs verify the server. If the server's CA is unknown, the sink must not try again.
+// TestTLS checks that the sink verifies the server with the given CAs. If the server's CA is unknown, the sink must not
+// try again.
 func TestTLS(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewTLSServer(r)
@@ -393,7 +394,7 @@ func TestAppend(t *testing.T) {
 	c := config(server.URL)
 	c.Batch, c.Manifest = 2, write(t, "")
 	hours := open(t, c)
-	s, err := webhook.OpenEvents(c) // the sink for hours has the manifest open
+	s, err := webhook.OpenEvents(c) // the sink for hours has already opened the manifest
 	check(t, err)
 	check(t, hours.Replace(t.Context(), &table.Hour{Cluster: "east", Start: noon, Filed: table.Filed{Revision: 1, Digest: "d"}}))
 	r.requests = nil
