@@ -31,7 +31,8 @@ const requestTimeout = 15 * time.Second
 
 const connectAgain = 10 * time.Second
 
-// connect waits until the kubeconfig file or the pod's service account is usable, because the file may be mounted late.
+// connect retries until it can read the kubeconfig file or the pod's service account, because these files may be
+// mounted late.
 func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster, error) {
 	logged := ""
 	for {
@@ -82,8 +83,8 @@ func clients(cfg *rest.Config) (cluster, error) {
 	}
 	// The limit is high, because a new leader makes thousands of small requests to read the owners of all pods. A pod
 	// has no series until its owners have been read. API Priority and Fairness in the API server also limits these
-	// requests. The creators of pods cause these requests, so they do not count towards the limit of the client kube,
-	// which renews the Lease.
+	// requests. Users cause these requests by creating pods. A separate client makes the requests, so that they do not
+	// delay the client kube, which renews the Lease.
 	cfg.QPS, cfg.Burst = 200, 400
 	kinds, err := apiserver.NewForConfig(cfg)
 	if err != nil {

@@ -27,7 +27,7 @@ func TestRequestTimeout(t *testing.T) {
 			}
 			<-ctx.Done()
 		})}
-		go func() { _ = server.Serve(listener) }() // the server runs until the test ends
+		go func() { _ = server.Serve(listener) }() // Serve returns when the test closes the server
 		defer func() {
 			stop()
 			_ = server.Close()

@@ -45,7 +45,7 @@ type Config struct {
 	Version bool
 }
 
-// Flags returns the flag set, and the configuration into which the flag set writes the values of the flags.
+// Flags returns the flag set and a configuration. Parsing with the flag set fills this configuration.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c := &Config{Enable: cli.List{partLabels, partWorkloads}}
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)

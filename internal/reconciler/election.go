@@ -37,10 +37,10 @@ func (e *election) Run(ctx context.Context, kube apiserver.Client, term func(con
 	return nil
 }
 
-// stand waits for the Lease and calls term once. The context of term ends when this replica might no longer hold the
-// Lease. The replica renews the Lease until the last write of term, and then releases it.
+// stand waits for the Lease and calls term once. The context of term ends when this replica may have lost the Lease.
+// The replica renews the Lease until term returns, and then releases the Lease.
 func (e *election) stand(ctx context.Context, lock *lock, term func(context.Context) error) error {
-	defer lock.release(context.WithoutCancel(ctx)) // a request to acquire the Lease may succeed although the context ended
+	defer lock.release(context.WithoutCancel(ctx)) // a cancelled request may still have acquired the Lease
 	if !e.acquire(ctx, lock) {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (e *election) acquire(ctx context.Context, lock *lock) bool {
 				e.settled.Store(true)
 				e.log.Info("following", "leader", holder)
 			}
-		case time.Now().Before(lock.expires()): // otherwise the response came too late
+		case time.Now().Before(lock.expires()): // after a slow response, the Lease may be about to expire
 			return true
 		}
 		pause(ctx, wait.Jitter(lock.retry, 1))

@@ -48,7 +48,7 @@ func elect(t *testing.T, e *election, kube apiserver.Client, term func(context.C
 	}
 }
 
-// checkHeld checks the Lease at the end of the last write.
+// checkHeld checks that the Lease is held at the end of the last write.
 func checkHeld(t *testing.T, kube *kubetest.Client) {
 	t.Helper()
 	lease, err := kube.Leases("gpuledger").Get(t.Context(), "lease", metav1.GetOptions{})
@@ -63,7 +63,7 @@ func checkHeld(t *testing.T, kube *kubetest.Client) {
 	}
 }
 
-// TestLeaseIsReleasedLast checks that, at shutdown, the leader holds the Lease until its last write has ended.
+// TestLeaseIsReleasedLast checks that a leader holds the Lease until its last write has ended, even during a shutdown.
 func TestLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubetest.New()
@@ -85,8 +85,8 @@ func TestLeaseIsReleasedLast(t *testing.T) {
 	})
 }
 
-// TestLostLease checks a leader that cannot renew the Lease. It must stop before another replica can become the leader,
-// and must then wait for the Lease again.
+// TestLostLease checks a leader that cannot renew the Lease. The leader must stop before another replica can become the
+// leader. Then it must wait for the Lease again.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubetest.New()
@@ -189,8 +189,8 @@ func TestHangingLease(t *testing.T) {
 	})
 }
 
-// TestLostLeaseIsReleasedLast checks that a leader that could not renew the Lease releases it only after its last
-// write.
+// TestLostLeaseIsReleasedLast checks a leader that could not renew the Lease. It must release the Lease only after its
+// last write.
 func TestLostLeaseIsReleasedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubetest.New()

@@ -15,20 +15,19 @@ import (
 )
 
 const (
-	// The second run uses twice as many Nodes or pods as the first run.
+	// The first run uses growthSize Nodes or pods, and the second run uses twice as many.
 	growthSize = 200
-	// maxGrowth is the permitted ratio between the numbers of executions of a statement in the second and the first
-	// run. The ratio is 2 for work per Node or pod, slightly more for sorting, and 4 for work per pair of Nodes or
-	// pods.
+	// maxGrowth is the permitted ratio of a statement's executions in the two runs. The ratio is 2 for work per Node or
+	// pod, slightly more for sorting, and 4 for work per pair of Nodes or pods.
 	maxGrowth = 2.5
-	// chance is the permitted number of additional executions. The order of goroutines changes how often some
-	// statements are executed, by at most one execution per pod.
+	// chance is the permitted number of additional executions. The order of goroutines changes the count of some
+	// statements, by at most one per pod.
 	chance = 2 * growthSize
 )
 
-// TestGrowth checks that no statement does work per pair of Nodes or pods. It runs a test with a simulated clock twice,
-// the second time with twice as many Nodes or pods. The instrumentation for coverage counts the executions of each
-// statement, so the result does not depend on time.
+// TestGrowth checks that no statement does work per pair of Nodes or pods. It runs a test twice, the second time with
+// twice as many Nodes or pods. It counts the executions of each statement with the instrumentation for coverage. So the
+// result does not depend on time.
 func TestGrowth(t *testing.T) {
 	for _, tt := range []struct{ name, folder, test string }{
 		{"nodes", "nodes", "TestLargeFleet"},
@@ -66,7 +65,7 @@ func TestScrapeRendersNothing(t *testing.T) {
 			continue
 		}
 		rendering++
-		if n > few[at]+3*10*growthSize/5 { // each scrape renders some gauges again, but fewer than a fifth of the number of pods
+		if n > few[at]+3*10*growthSize/5 { // each scrape renders some gauges again, but not the series of pods
 			t.Errorf("%s ran %d times with few scrapes, and %d times with 30 more", at, few[at], n)
 		}
 	}

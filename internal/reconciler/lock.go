@@ -18,18 +18,21 @@ import (
 type leaseClient = apiserver.Objects[*coordinationv1.Lease, *coordinationv1.LeaseList]
 
 // lock acquires, renews and releases a Lease (coordination.k8s.io/v1). Each write contains the resourceVersion of the
-// previous version, so the API server accepts the write of only one replica. A replica waits for the whole duration of
-// the Lease after it has observed a new version, and does not compare its clock with the times in the Lease. A replica
-// that started after the Lease was deleted does not know the previous holder and does not wait.
+// previous version, so the API server accepts the write of only one replica. Before a replica takes over the Lease, it
+// must have observed no renewal for the duration of the Lease. It does not use the times in the Lease, because the
+// clocks of replicas may differ. A replica that started after the Lease was deleted does not know the previous holder
+// and does not wait.
 type lock struct {
 	config Lease
 	log    *slog.Logger
 	leases leaseClient
-	// retry is the interval between two attempts. lasts is the time for which this replica may write after the start of
-	// a renewal. The last third of the Lease's duration is time for writes in flight to end.
+	// retry is the interval between two attempts to acquire or renew the Lease. lasts is the time for which this
+	// replica may write after the start of a renewal. It is two thirds of the Lease's duration. In the last third,
+	// requests in flight can end.
 	retry, lasts time.Duration
 
-	// version is the version of the Lease that was last observed, and since is when it was observed first.
+	// version is the version of the Lease that this replica observed last. since is the time of the first observation
+	// of this version.
 	version *coordinationv1.Lease
 	since   time.Time
 	renewed time.Time // start of the last request by which this replica acquired or renewed the Lease
@@ -63,7 +66,8 @@ func (l *lock) take(ctx context.Context) (holder string, err error) {
 	return l.config.Identity, l.write(ctx, lease, save)
 }
 
-// other returns the other replica that may still write, according to the version that was last observed.
+// other returns the holder of the last observed version of the Lease. If this replica is the holder, or if the version
+// has expired, other returns an empty name.
 func (l *lock) other() string {
 	if l.version == nil {
 		return ""
@@ -76,7 +80,8 @@ func (l *lock) other() string {
 	return valueOf(spec.HolderIdentity)
 }
 
-// observe notes a version of the Lease. A change of an annotation is not a renewal.
+// observe records a version of the Lease. A change of an annotation does not change the field since, because it is not
+// a renewal.
 func (l *lock) observe(lease *coordinationv1.Lease) {
 	same := l.version != nil &&
 		valueOf(l.version.Spec.HolderIdentity) == valueOf(lease.Spec.HolderIdentity) && l.version.Spec.RenewTime.Equal(lease.Spec.RenewTime)
@@ -115,8 +120,8 @@ func (l *lock) write(ctx context.Context, lease *coordinationv1.Lease, save func
 // expires returns the time until which this replica may write.
 func (l *lock) expires() time.Time { return l.renewed.Add(l.lasts) }
 
-// renew renews the Lease and returns the holder. After a failure it reads the Lease, because someone else may have changed
-// or deleted it.
+// renew renews the Lease and returns the holder. After a failure, renew reads the Lease, because another client may
+// have changed or deleted the Lease.
 func (l *lock) renew(ctx context.Context) (holder string, err error) {
 	if err := l.write(ctx, l.version, l.update); err == nil {
 		return l.config.Identity, nil
@@ -124,16 +129,18 @@ func (l *lock) renew(ctx context.Context) (holder string, err error) {
 	return l.take(ctx)
 }
 
-// lastWrites is longer than the last write of a leader takes.
+// lastWrites is the maximum time for which keep renews the Lease after the end of the tenure. The last writes of a
+// leader take less time.
 const lastWrites = 4 * requestTimeout
 
-// keep renews the Lease until the context ends. It calls end if another replica holds the Lease, or if the last renewal
-// began too long ago, even while a request hangs. It still renews the Lease after the end of the tenure, so that no other
-// replica acquires the Lease before the last write. If the term does not return, other replicas take over.
+// keep renews the Lease until the context ends. It calls end if another replica holds the Lease, or if the Lease was
+// not renewed in time. A timer calls end even while a request hangs. After the end of the tenure, keep still renews the
+// Lease, so that no other replica acquires the Lease before the last write. If the term does not return within the time
+// lastWrites, keep stops, and another replica can become the leader.
 func (l *lock) keep(ctx, tenure context.Context, end func()) {
 	expiry := time.AfterFunc(time.Until(l.expires()), end)
 	defer expiry.Stop()
-	failing, active := false, time.Now() // time at which the tenure had not ended
+	failing, active := false, time.Now() // active is the last time at which tenure had not ended
 	for pause(ctx, l.retry); ctx.Err() == nil; pause(ctx, l.retry) {
 		switch holder, err := l.renew(ctx); {
 		case err == nil && holder != l.config.Identity:

@@ -80,8 +80,8 @@ func (s *leaseServer) put(lease *coordinationv1.Lease) (*coordinationv1.Lease, e
 	return s.lease.DeepCopy(), nil
 }
 
-// badNetwork is the connection of one replica to the server. While broken is set, requests and responses are lost or take
-// long. While hangs is set, no request is sent.
+// badNetwork connects one replica to the server. While broken is set, requests and responses are lost or slow. While
+// hangs is set, no request reaches the server.
 type badNetwork struct {
 	apiserver.Client
 	leaseClient
@@ -104,7 +104,8 @@ func (n *badNetwork) Update(ctx context.Context, lease *coordinationv1.Lease, _ 
 	return n.send(ctx, func() (*coordinationv1.Lease, error) { return n.server.put(lease) })
 }
 
-// send may process a request although its response is lost, and may process it long after the client has given up.
+// send may lose a response although the server processed the request. The server may also process the request long
+// after the client has given up.
 func (n *badNetwork) send(ctx context.Context, request func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
 	if n.hangs.Load() {
 		pause(ctx, requestTimeout)
@@ -147,9 +148,9 @@ func (n *badNetwork) send(ctx context.Context, request func() (*coordinationv1.L
 	}
 }
 
-// TestOneLeader simulates hours with three replicas, bad networks and restarts. Two replicas must never be allowed to write
-// at the same time. Each must stop two thirds of the Lease's duration after the server stored its last renewal. While the
-// networks work, there must soon be a leader.
+// TestOneLeader simulates hours with three replicas, bad networks and restarts. Two replicas must never be allowed to
+// write at the same time. A replica must stop before two thirds of the Lease's duration have passed since its last
+// renewal. While the networks work, there must soon be a leader.
 func TestOneLeader(t *testing.T) {
 	for range 5 {
 		synctest.Test(t, func(t *testing.T) {
@@ -196,9 +197,9 @@ func TestOneLeader(t *testing.T) {
 				for _, n := range networks {
 					n.broken.Store(false)
 				}
-				time.Sleep(2 * time.Minute) // longer than the duration of the Lease and requests that are still delayed
+				time.Sleep(2 * time.Minute) // longer than the duration of the Lease plus the longest delay of a request
 				if holderOf(server) == "" {
-					time.Sleep(30 * time.Second) // the leader may just have ended
+					time.Sleep(30 * time.Second) // the last leader may just have stopped
 				}
 				if holderOf(server) == "" {
 					t.Error("no replica leads although all networks work")
@@ -221,8 +222,8 @@ func holderOf(s *leaseServer) string {
 	return valueOf(lease.Spec.HolderIdentity)
 }
 
-// TestTakenLease checks that a leader stops at once if someone else, such as an administrator, makes another replica the
-// holder of the Lease.
+// TestTakenLease checks that a leader stops at once if another client, such as an administrator, makes another replica
+// the holder of the Lease.
 func TestTakenLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &leaseServer{stored: make(map[string]time.Time)}
@@ -252,7 +253,7 @@ func TestTakenLease(t *testing.T) {
 	})
 }
 
-// TestDeletedLease checks that a follower does not lead while the leader has not noticed that the Lease was deleted.
+// TestDeletedLease checks that, after a deletion of the Lease, a follower does not lead before the leader has stopped.
 func TestDeletedLease(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -289,7 +290,7 @@ func TestDeletedLease(t *testing.T) {
 	}
 }
 
-// TestStuckTerm checks that another replica takes over if a term does not end after its context.
+// TestStuckTerm checks that another replica becomes the leader if a term does not return after the end of its context.
 func TestStuckTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &leaseServer{stored: make(map[string]time.Time)}

@@ -21,7 +21,7 @@ func (p *program) podInformers(kube apiserver.Client) []cache.SharedIndexInforme
 	var all []cache.SharedIndexInformer
 	for _, ns := range namespaces {
 		informer := watch.Informer(kube.Pods(ns), &corev1.Pod{})
-		_ = informer.SetTransform(p.trim) // this fails only for a running informer
+		_ = informer.SetTransform(p.trim) // the call fails only for a running informer
 		p.failures.Follow(informer, watch.Pods)
 		all = append(all, informer)
 	}

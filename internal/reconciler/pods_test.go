@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 )
 
-// TestTrim checks that a pod with the exporter is stored for package nodes even if it requests GPUs. Other pods that
-// request GPUs must be stored for package workloads.
+// TestTrim checks which pods are stored for which package. A pod with the exporter must be stored for package nodes
+// even if it requests GPUs. Other pods that request GPUs must be stored for package workloads.
 func TestTrim(t *testing.T) {
 	claim := []corev1.PodResourceClaim{{Name: "gpus", ResourceClaimName: new("all-gpus")}}
 	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}

@@ -31,7 +31,7 @@ type program struct {
 	injector  *injector.Injector  // nil if the webhook is disabled
 }
 
-// Run serves until the context ends. For the command "cleanup", it only cleans up.
+// Run serves until the context ends. For the command "cleanup", Run removes the labels and returns.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	// client-go logs partly to the context's logger and partly to the global logger of klog.
 	klog.SetSlogLogger(log)
@@ -42,7 +42,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return run(ctx, cfg, log)
 }
 
-// run continues if the API server does not respond or rejects requests.
+// run serves its pages even if the API server does not respond or rejects requests.
 func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	p := &program{
@@ -124,8 +124,7 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 	return g.Wait()
 }
 
-// clean removes this program's labels while it holds the Lease, because otherwise a leader would write the labels
-// again.
+// clean holds the Lease while it removes this program's labels. Otherwise a leader would write the labels again.
 func clean(ctx context.Context, cfg Config, log *slog.Logger) error {
 	c, err := open(cfg.Kubeconfig)
 	if err != nil {

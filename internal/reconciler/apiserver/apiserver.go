@@ -1,6 +1,6 @@
-// Package apiserver makes requests to the API server for the kinds of objects that the reconciler uses. The clientset of
-// client-go does the same for all kinds of Kubernetes. It makes the program 22 MB larger, and compiling it takes longer
-// than compiling the reconciler.
+// Package apiserver makes requests to the API server for the kinds of objects that the reconciler uses. The clientset
+// of client-go makes requests for all kinds of Kubernetes objects. It would make the program 22 MB larger and more than
+// double the compile time.
 package apiserver
 
 import (
@@ -24,7 +24,7 @@ var Scheme = newScheme()
 
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion) // the options of requests, and the lists of resources
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion) // adds the options of requests and the lists of resources
 	for _, add := range []func(*runtime.Scheme) error{
 		admissionregistrationv1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, resourcev1.AddToScheme,
 	} {
@@ -66,8 +66,9 @@ type Client interface {
 }
 
 // Apply sets the given fields of an object by server-side apply (KEP-555), and removes the other fields that the field
-// manager set earlier. It takes the fields from other field managers. fields is encoded as JSON and must contain
-// apiVersion, kind, the name, and the UID of the object. Without the UID, Apply would create an object that was deleted.
+// manager set earlier. If other field managers own these fields, Apply takes the fields over. fields is encoded as JSON
+// and must contain apiVersion, kind, the name, and the UID of the object. Without the UID, Apply would create an object
+// that was deleted.
 func Apply[T, L any](ctx context.Context, objects Objects[T, L], name string, fields any, manager string, subresources ...string) error {
 	data, err := json.Marshal(fields)
 	if err != nil {
@@ -78,8 +79,7 @@ func Apply[T, L any](ctx context.Context, objects Objects[T, L], name string, fi
 	return err
 }
 
-// EventSink creates and updates Events in the namespaces that they name. It implements
-// [k8s.io/client-go/tools/record.EventSink].
+// EventSink creates and updates Events in their namespaces. It implements [k8s.io/client-go/tools/record.EventSink].
 type EventSink struct{ Client Client }
 
 // Create creates an Event.

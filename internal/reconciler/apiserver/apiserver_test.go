@@ -20,7 +20,7 @@ import (
 
 type request struct{ Method, URI, ContentType, Body string }
 
-// serve returns a client of an API server that gives the same response to every request, and the last request.
+// serve returns a client of an API server that gives every request this response, and a pointer to the last request.
 func serve(t *testing.T, status int, contentType, body string) (apiserver.Client, *request) {
 	t.Helper()
 	last := new(request)

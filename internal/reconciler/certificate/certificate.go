@@ -50,9 +50,9 @@ type pair struct {
 	key         *ecdsa.PrivateKey
 }
 
-// Renew returns the data for the Secret, which contain an authority and a server certificate. The server certificate is
-// valid for the host for at least a month. changed reports whether the returned data differ from the given data. Renew
-// keeps an existing authority, because the API server trusts it.
+// Renew returns the data for the Secret: an authority and a server certificate. The server certificate is valid for the
+// host for at least a month. changed reports whether the returned data differ from the given data. Renew keeps an
+// existing authority, because the API server trusts it.
 func Renew(data map[string][]byte, host string, now time.Time) (renewed map[string][]byte, changed bool, err error) {
 	renewed = maps.Clone(data)
 	if renewed == nil {

@@ -20,7 +20,7 @@ import (
 
 const host = "gpuledger-webhook.gpuledger.svc"
 
-// TestRenew simulates ten years and calls Renew on each day. A TLS client that trusts the first authority must always
+// TestRenew calls Renew on each day of ten simulated years. A TLS client that trusts the first authority must always
 // accept the certificate, even if the client's clock is a day slow or a month fast.
 func TestRenew(t *testing.T) {
 	start := time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)
@@ -88,7 +88,7 @@ func TestBrokenSecrets(t *testing.T) {
 		name   string
 		change func(map[string][]byte)
 		host   string
-		want   string // "kept" if no certificate is replaced, "server" if only the server certificate is replaced, or a part of the error
+		want   string // "kept" if Renew replaces nothing, "server" if it replaces only the server certificate, or a part of the error
 	}{
 		{"complete", func(map[string][]byte) {}, host, "kept"},
 		{"another key", func(d map[string][]byte) { d["another"] = []byte("x") }, host, "kept"},
@@ -122,8 +122,8 @@ func TestBrokenSecrets(t *testing.T) {
 	}
 }
 
-// TestFollow checks that a changed certificate is used after at most a minute, and that the last valid certificate is
-// used while the files are invalid.
+// TestFollow checks that the Holder uses a changed certificate after at most a minute. While the files are invalid, the
+// Holder must keep the last valid certificate.
 func TestFollow(t *testing.T) {
 	folder, written := t.TempDir(), 0
 	write := func() {

@@ -69,8 +69,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse checks the result for any file. The nodes and serial numbers must be valid label values. For every line
-// with a value, there must be a board or an error.
+// FuzzParse checks the result for any file. Nodes and serial numbers must be valid label values. Each line with a value
+// must result in a board or an error.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"node,serial,chassis_slot,pci_bus_id\ngpu-001,S1,15,0000:1b:00.0\n", "node;serial\n", "\ufeffserial,node\r\n\"a\nb\",c\r\n", "node,serial\n\xff,\x00\n",

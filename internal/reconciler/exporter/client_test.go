@@ -111,9 +111,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestTLS checks that the client accepts a server only if a known authority signed the server's certificate and the
-// certificate contains the right name. Other servers must not receive the password. The client must read the password
-// file for each request.
+// TestTLS checks that the client verifies the authority and the name in the server's certificate. The client must send
+// the password to no other server, and must read the password file for each request.
 func TestTLS(t *testing.T) {
 	var passwords []string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

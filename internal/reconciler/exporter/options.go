@@ -23,7 +23,7 @@ type Options struct {
 	CertFile   string
 	KeyFile    string
 	Username   string
-	// PasswordFile and the files above are read again for each use, so that they can be replaced.
+	// The client reads PasswordFile and the files above for each use, so that administrators can replace the files.
 	PasswordFile string
 	Timeout      time.Duration
 }

@@ -73,7 +73,7 @@ func (i *Injector) Run(ctx context.Context, kube apiserver.Client, failures *wat
 	defer all.Wait()
 	parameters := watch.Informer(kube.ConfigMaps(i.opts.Namespace), &corev1.ConfigMap{}, watch.Named(sidecar.ParametersName))
 	failures.Follow(parameters, watch.ConfigMaps)
-	registration, _ := parameters.AddEventHandler(handler(i.setParameters)) // this fails only for a stopped informer
+	registration, _ := parameters.AddEventHandler(handler(i.setParameters)) // the call fails only for a stopped informer
 	all.Go(func() { parameters.RunWithContext(ctx) })
 	all.Go(func() { i.synced.Store(cache.WaitForCacheSync(ctx.Done(), registration.HasSynced)) })
 	if i.opts.Certificates != "" {

@@ -132,7 +132,7 @@ func checkResponse(t *testing.T, body []byte, patched bool) {
 	}
 }
 
-// FuzzReview checks that no request is denied or causes a panic, and that the response to an accepted request is valid.
+// FuzzReview checks that no request causes a denial or a panic. The response to an accepted request must be valid.
 func FuzzReview(f *testing.F) {
 	f.Add(reviewOf(plugin))
 	f.Add(reviewOf(`{"metadata": {"annotations": null}, "spec": {"volumes": {}, "containers": null, "imagePullSecrets": [{}], "affinity": {"nodeAffinity": null}}}`))
@@ -152,8 +152,8 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// TestLife simulates a year with two replicas. All certificates that the replicas use must be signed by the first
-// authority, even after a change of leader and a repeated installation. Changed parameters must take effect.
+// TestLife simulates a year with two replicas. The first authority must sign all certificates of both replicas, even
+// after a change of leader and a second installation. Changed parameters must take effect.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubetest.New(
@@ -186,7 +186,7 @@ func TestLife(t *testing.T) {
 				end()
 				all.Go(func() { replicas[1].Lead(ctx, kube, kube, failures) })
 			}
-			if week == 30 { // an administrator repeats the installation
+			if week == 30 { // an administrator installs the manifests again
 				change(t, kube, nil)
 			}
 			time.Sleep(7 * 24 * time.Hour)
@@ -272,8 +272,8 @@ func checkParameters(t *testing.T, kube *kubetest.Client, i *Injector) {
 	}
 }
 
-// TestSecretOfOthers checks that the reconciler does not change a Secret that lacks the authority's key. The injector
-// must wait for a missing Secret, and must keep its valid certificate if the new certificate is invalid.
+// TestSecretOfOthers checks that the reconciler does not change a Secret without the authority's key. The injector must
+// wait for a missing Secret. If a new certificate is invalid, the injector must keep the old certificate.
 func TestSecretOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubetest.New()
@@ -308,8 +308,8 @@ func TestSecretOfOthers(t *testing.T) {
 	})
 }
 
-// TestRenewalErrors checks that a repeated error of the renewal is logged once, and is logged again only after a
-// successful renewal.
+// TestRenewalErrors checks that the log contains each repeated error of the renewal once. The error must be logged
+// again after a successful renewal.
 func TestRenewalErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := kubetest.New(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}})

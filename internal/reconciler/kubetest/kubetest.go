@@ -155,7 +155,7 @@ func objects[T, L any, PT object[T], PL list[L]](c *Client, namespace string, gr
 
 func items[PT runtime.Object, PL runtime.Object](of PL) []PT {
 	var all []PT
-	_ = meta.EachListItem(of, func(o runtime.Object) error { // it returns only errors of this function
+	_ = meta.EachListItem(of, func(o runtime.Object) error { // EachListItem returns only errors of this function
 		all = append(all, o.(PT))
 		return nil
 	})

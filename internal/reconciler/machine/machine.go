@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// clouds contains the schemes of provider IDs that end with the machine's name in the provider's inventory. OCI's IDs
-// may have no scheme.
+// For these schemes, the provider ID ends with the name that the provider uses for the machine. OCI's IDs may have no
+// scheme.
 var clouds = []string{"aws", "gce", "azure", "oci"}
 
 // unique matches generated IDs: UUIDs, long numbers, and OCI's IDs.

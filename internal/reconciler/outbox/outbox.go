@@ -1,6 +1,6 @@
 // Package outbox sends events to the archive. While the archive is not reachable, events wait in a queue of limited
-// size. If the queue is full, new events are dropped. Later, the events that describe the current state of the cluster
-// are sent. They are also sent when the archive requests them.
+// size. If the queue is full, new events are dropped. After drops, and when the archive requests it, the outbox sends
+// the events that describe the current state of the cluster.
 package outbox
 
 import (
@@ -150,7 +150,7 @@ func (o *Outbox) drain(ctx context.Context) {
 	}
 }
 
-// next returns the next batch. It does not remove the lines from the queue, which only Run does.
+// next returns the next batch. It does not remove the lines from the queue.
 func (o *Outbox) next() [][]byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,7 +179,8 @@ func (o *Outbox) remove(n int) {
 	}
 }
 
-// sendState sends the events that describe the current state, if they are due. New events are sent in between.
+// sendState sends the events that describe the current state, if they are due. Between two batches, it sends new
+// events.
 func (o *Outbox) sendState(ctx context.Context) {
 	current := o.due()
 	if current == nil {

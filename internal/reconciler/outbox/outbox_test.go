@@ -127,7 +127,7 @@ func run(t *testing.T, test func(t *testing.T, a *archive, o *outbox.Outbox, sto
 	synctest.Test(t, func(t *testing.T) {
 		a := &archive{t: t, conns: make(chan net.Conn)}
 		server := &http.Server{Handler: a, ReadHeaderTimeout: time.Minute}
-		go func() { _ = server.Serve(a) }() // wait until the connection is closed
+		go func() { _ = server.Serve(a) }() // Serve returns when the test closes the server
 		o := outbox.New(outbox.Options{URL: "http://archive/base", Cluster: "a/b", Dial: a.dial}, slog.New(slog.NewTextHandler(log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -205,8 +205,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestRetry checks that events are sent again until the archive has stored them, and that the intervals between the
-// requests are long enough.
+// TestRetry checks that the outbox sends events again until the archive has stored them. The intervals between the
+// requests must be long enough.
 func TestRetry(t *testing.T) {
 	log := run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.set(true, nil)
@@ -249,8 +249,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestDrop checks that events are dropped without blocking when the queue is full, and that the current state is sent
-// later.
+// TestDrop checks that a full queue drops events without blocking. The outbox must send the current state later.
 func TestDrop(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		o.Repeat(slices.Values([][]byte{[]byte("state\n")}))
@@ -309,8 +308,8 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
-// TestAsked checks that the outbox sends the current state when the archive requests it, unless it was sent within the
-// last minutes.
+// TestAsked checks that the outbox sends the current state when the archive requests it. If the outbox sent the state
+// within the last minutes, it must wait.
 func TestAsked(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		a.ask = true
@@ -328,7 +327,8 @@ func TestAsked(t *testing.T) {
 	})
 }
 
-// TestShutdown checks that an outbox ends within a second, after it has sent its queue to an archive that responds.
+// TestShutdown checks that an outbox ends within a second. If the archive responds, the outbox must first send its
+// queue.
 func TestShutdown(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	tests := []struct {

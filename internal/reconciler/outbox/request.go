@@ -115,7 +115,7 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // the connection is reused only if its body was read
+	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // the client reuses the connection only after it has read the body
 	if resp.StatusCode/100 == 2 {
 		if resp.Header.Get(event.RepeatHeader) == "true" {
 			o.again()

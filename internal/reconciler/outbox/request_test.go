@@ -19,8 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestToken checks that the token is sent only over verified TLS, even if the token's file and the CA bundle appear
-// late. The outbox must not follow redirects.
+// TestToken checks that the outbox sends the token only over verified TLS. The token's file and the CA bundle may
+// appear late. The outbox must not follow redirects.
 func TestToken(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("redirected with the authorization %q", r.Header.Get("Authorization"))
@@ -46,7 +46,7 @@ func TestToken(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- o.Run(ctx) }()
-	send(o, strings.Repeat("1", 1<<20)) // fills a batch, so that it is sent at once
+	send(o, strings.Repeat("1", 1<<20)) // fills a batch, so that the outbox sends it at once
 	await(t, failed, "a failure without the files")
 	write(t, opts.TokenFile, "secret\n")
 	write(t, opts.CAFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
@@ -77,7 +77,7 @@ func TestClientCertificate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- o.Run(ctx) }()
-	send(o, strings.Repeat("1", 1<<20)) // fills a batch, so that it is sent at once
+	send(o, strings.Repeat("1", 1<<20)) // fills a batch, so that the outbox sends it at once
 	if names := await(t, got, "the event"); len(names) != 1 || names[0] != "reconciler" {
 		t.Errorf("the certificate has the names %q", names)
 	}
@@ -87,8 +87,8 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// TestOpenToken checks that the token is not sent if other users may read its file or if it is invalid. The log must
-// contain the reason, but not the token.
+// TestOpenToken checks that the outbox does not send an invalid token, or a token in a file that other users may read.
+// The log must contain the reason, but not the token.
 func TestOpenToken(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("sent with the authorization %q", r.Header.Get("Authorization"))
@@ -115,7 +115,7 @@ func TestOpenToken(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- o.Run(ctx) }()
-		send(o, strings.Repeat("1", 1<<20)) // fills a batch, so that it is sent at once
+		send(o, strings.Repeat("1", 1<<20)) // fills a batch, so that the outbox sends it at once
 		if line := await(t, logged, "a failure"); !strings.Contains(line, tt.want) || !strings.Contains(line, file) || strings.Contains(line, "hunter2") {
 			t.Errorf("mode %o: %s", tt.mode, line)
 		}

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// These values limit the number of Nodes that may change in an hour to one in a hundred, or to a few Nodes in a small
-// fleet. Usual board replacements change far fewer Nodes, and a bad driver release would change far more Nodes. There
-// is a budget for changes of identity, and another budget for Nodes that become unhealthy. A Node that changes
-// repeatedly does not use up the budget of other Nodes.
+// In an hour, at most one Node in a hundred may change, or ten Nodes in a smaller fleet. Usual board replacements
+// change far fewer Nodes, and a bad driver release would change far more Nodes. There is a budget for changes of
+// identity, and another budget for Nodes that become unhealthy. A Node that changes repeatedly does not use up the
+// budget of other Nodes.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10
@@ -93,7 +93,7 @@ func (b *Budget) sweep(now time.Time) {
 	b.expires = first + window
 }
 
-// Approve allows additional changes until the given time. Expired changes are removed first.
+// Approve allows additional changes until the given time. It first removes earlier approved changes that have expired.
 func (b *Budget) Approve(changes int, now, until time.Time) {
 	if now.After(b.until) {
 		b.approved = 0

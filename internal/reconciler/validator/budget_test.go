@@ -32,8 +32,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBudgetOfOneNode checks a node that changes again and again. Its further changes must be refused, and must not
-// reduce the budget of other nodes.
+// TestBudgetOfOneNode checks a node that changes repeatedly. The budget must refuse its further changes. These changes
+// must not reduce the budget of other nodes.
 func TestBudgetOfOneNode(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -53,8 +53,8 @@ func TestBudgetOfOneNode(t *testing.T) {
 	}
 }
 
-// TestApprove checks that approved changes are added to the budget, and that a node that changes again and again uses
-// only one approved change.
+// TestApprove checks that approved changes are added to the budget. A node that changes repeatedly must use only one
+// approved change.
 func TestApprove(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()
@@ -107,7 +107,7 @@ func TestBudgetText(t *testing.T) {
 	}
 }
 
-// TestBudgetOfWrongClock checks times in the future, which a leader with a wrong clock has written.
+// TestBudgetOfWrongClock checks a budget with times in the future, from a leader with a wrong clock.
 func TestBudgetOfWrongClock(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := validator.NewBudget()

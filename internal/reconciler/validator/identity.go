@@ -9,7 +9,7 @@ import (
 )
 
 // identity is the UUID of a GPU or the serial number of a board. Each identity can be on only one Node. Serial numbers
-// are compared as label values, because the driver spells them in different ways.
+// are compared in the form of label values, because the driver spells them in different ways.
 type identity struct {
 	serial bool
 	id     string

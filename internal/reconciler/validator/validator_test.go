@@ -59,8 +59,8 @@ func (c *bench) settles(node string, serials ...string) {
 	c.wants(node, serials...)
 }
 
-// wants checks the serial numbers in the desired labels of a Node. Without serial numbers, the desired state must be
-// unknown.
+// wants checks the serial numbers in the desired labels of a Node. If the call names no serial numbers, the desired
+// state must be unknown.
 func (c *bench) wants(node string, serials ...string) {
 	c.t.Helper()
 	d, known := c.v.Want(node, c.now)
@@ -102,8 +102,8 @@ func TestSameReadingTwice(t *testing.T) {
 	c.expect("a", p, validator.Settled) // confirmed labels require no second reading
 }
 
-// TestDriverDown checks that labels do not change while a driver is down, and that a reading from before the outage
-// does not count as the first of two equal readings.
+// TestDriverDown checks that labels do not change while a driver is down. A reading from before the outage must not
+// count as the first of two equal readings.
 func TestDriverDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")
@@ -156,7 +156,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDuplicates checks that two nodes that report the same GPU are not written until only one of them reports it.
+// TestDuplicates checks two nodes that report the same GPU. Neither node may be written until only one of them reports
+// the GPU.
 func TestDuplicates(t *testing.T) {
 	serial := func(c *bench) inventory.Page {
 		p := c.page("1")
@@ -219,7 +220,7 @@ func TestMovedBoard(t *testing.T) {
 	}
 }
 
-// TestSilentIsNotRefused checks a node that was switched off before a board was moved from it to another node. The
+// TestSilentIsNotRefused checks a node that was switched off before one of its boards was moved to another node. The
 // inventory of the old node must not count as rejected.
 func TestSilentIsNotRefused(t *testing.T) {
 	c := newBench(t)
@@ -297,8 +298,8 @@ func TestLostElsewhere(t *testing.T) {
 	c.wants("old", "9", "1")
 }
 
-// TestNoClaim checks that a placeholder for a missing serial number does not identify a board, and that two GPUs of one
-// board may have the same serial number.
+// TestNoClaim checks that a placeholder for a missing serial number does not identify a board. Two GPUs of one board
+// may have the same serial number.
 func TestNoClaim(t *testing.T) {
 	c := newBench(t)
 	for _, node := range []string{"a", "b"} {
@@ -311,8 +312,8 @@ func TestNoClaim(t *testing.T) {
 	c.expect("c", dies, validator.Unconfirmed)
 }
 
-// TestAnnotationOnly checks that a change of the annotation alone, such as another UUID of a GPU, also needs two
-// readings.
+// TestAnnotationOnly checks that the validator also confirms a change of only the annotation, such as another UUID of a
+// GPU, by two readings.
 func TestAnnotationOnly(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")
@@ -341,8 +342,8 @@ func TestForget(t *testing.T) {
 	c.expect("a", c.page("1"), validator.Unconfirmed)
 }
 
-// TestDuplicateOfOneThatIsDown checks that the last report of an exporter remains valid while its driver is down,
-// because the node may still contain the board. A finding about the page itself must have priority over a conflict.
+// TestDuplicateOfOneThatIsDown checks that an exporter's last report remains valid while the driver is down, because
+// the node may still contain the board. A finding about the page itself must have priority over a conflict.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")

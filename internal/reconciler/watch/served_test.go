@@ -25,8 +25,8 @@ import (
 
 var slices = resourcev1.SchemeGroupVersion.WithResource("resourceslices")
 
-// TestServed checks that a missing resource is found after an upgrade of the API server, and that a failed request is
-// soon repeated.
+// TestServed checks that Served finds a resource that an upgrade of the API server adds. Served must soon repeat a
+// failed request.
 func TestServed(t *testing.T) {
 	had := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: slices.Resource}}}
 	old := &metav1.APIResourceList{GroupVersion: slices.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: "deviceclasses"}}}
