@@ -23,6 +23,7 @@ import (
 var unshown = map[string]string{
 	"At.Boot":                                "for calculations",
 	"GPUs.Renamed":                           "used in the record only if it is later than the counter's start",
+	"GPUs.Silent":                            "for the evidence on /health.json, see TestSlowStartAfterOutage",
 	"GPUs.Device.Position":                   "for the numbers in the files of Slurm prologs",
 	"GPUs.Device.Released":                   "for the evidence on /health.json, see TestReleasedGPU",
 	"GPUs.Recent.Clock":                      "on /health.json if it is low, see the test of internal/health",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
@@ -106,6 +107,37 @@ func TestLossDuringSlowStart(t *testing.T) {
 	b.checkLosses(0, 0, 0, 1)
 	b.fault()
 	b.untilRead(0, 1, 2, 3)
+}
+
+// TestSlowStartAfterOutage starts the exporter after an outage of ten minutes, while the first call for a GPU hangs. The
+// finding not_answering must appear only after the call has hung for five minutes.
+func TestSlowStartAfterOutage(t *testing.T) {
+	sc, err := simnode.Lookup("churn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := benchOf(t, sc, false, "--nvml.call-timeout=200ms")
+	b.untilRead(0, 1, 2, 3)
+	check := func(when string, want bool) {
+		t.Helper()
+		g := health.New(b.node.Sampler.Latest(), b.now).GPUs[3]
+		if got := slices.ContainsFunc(g.Evidence, func(e health.Evidence) bool { return e.Code == "not_answering" }); got != want {
+			t.Errorf("%s: not_answering %v, want %v; advice %s", when, got, want, g.Advice)
+		}
+	}
+	b.stop()
+	b.fault(simnode.Fault{GPU: b.gpus()[3].UUID, Call: "nvmlDeviceGetHandleByIndex", Do: "hang"})
+	b.advance(10 * time.Minute)
+	b.start()
+	b.untilRead(0, 1, 2)
+	check("after the outage", false)
+	b.run(4 * 60)
+	check("after four minutes", false)
+	b.run(2 * 60)
+	check("after six minutes", true)
+	b.fault()
+	b.untilRead(0, 1, 2, 3)
+	check("after the call", false)
 }
 
 // checkLosses compares the number of losses of each GPU. A GPU with a loss must not be present.

@@ -88,7 +88,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 
 func newGPU(s *gpu.Snapshot, g *gpu.GPU) GPU {
 	identity := func(s string) string { return labelvalue.Valid(gpu.Identity(s)) }
-	silent := len(s.Drivers) > 0 && !g.Released && !g.LastReading.IsZero() && s.At.Wall.Sub(g.LastReading) > silence
+	silent := len(s.Drivers) > 0 && g.Silent > silence
 	out := GPU{
 		UUID: labelvalue.Valid(g.UUID), Serial: identity(g.Serial), BoardPartNumber: identity(g.BoardPartNumber),
 		Model: identity(g.Model), PCIBusID: labelvalue.Valid(g.PCIBusID), ChassisSerial: identity(g.Platform.ChassisSerial),

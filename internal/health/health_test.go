@@ -148,10 +148,14 @@ func TestFindings(t *testing.T) {
 		"lost, not counted": {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Present, g.Reading, g.Events = false, nil, gpu.DriverEvents{} }, health.Reset, []string{"lost"}, false},
 		"lost and back":     {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Events.Losses, g.Events.Reset = 1, now.Wall }, health.Watch, []string{"lost"}, false},
 		"lost again":        {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Present, g.Reading, g.Events.Losses = false, nil, 2 }, health.Return, []string{"lost"}, false},
-		"late":              {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading, g.LastReading = nil, now.Wall.Add(-time.Minute) }, health.OK, nil, false},
-		"not answering":     {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading, g.LastReading = nil, now.Wall.Add(-6*time.Minute) }, health.Reset, []string{"not_answering"}, false},
+		"late": {func(_ *gpu.Snapshot, g *gpu.GPU) {
+			g.Reading, g.LastReading, g.Silent = nil, now.Wall.Add(-time.Minute), time.Minute
+		}, health.OK, nil, false},
+		"not answering": {func(_ *gpu.Snapshot, g *gpu.GPU) {
+			g.Reading, g.LastReading, g.Silent = nil, now.Wall.Add(-6*time.Minute), 6*time.Minute
+		}, health.Reset, []string{"not_answering"}, false},
 		"driver down": {func(s *gpu.Snapshot, g *gpu.GPU) {
-			s.Drivers, g.Reading, g.LastReading = nil, nil, now.Wall.Add(-time.Hour)
+			s.Drivers, g.Reading, g.LastReading, g.Silent = nil, nil, now.Wall.Add(-time.Hour), 6*time.Minute
 		}, health.Watch, []string{"driver_down"}, true},
 		"never initialised":   {func(s *gpu.Snapshot, _ *gpu.GPU) { s.PCIGPUs = new(2) }, health.Reset, []string{"gpus_missing"}, true},
 		"lost, still on PCI":  {func(s *gpu.Snapshot, g *gpu.GPU) { s.DriverGPUs, g.Present, g.Events.Losses = new(0), false, 1 }, health.Reset, []string{"lost"}, false},

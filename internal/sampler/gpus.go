@@ -15,6 +15,8 @@ type gpuList struct {
 	entries map[string]entry // entries by UUID
 	// keep is the time for which the book of a lost GPU is published.
 	keep time.Duration
+	// updated is the boot-clock time of the last update, or 0 before the first update.
+	updated time.Duration
 	// unplaced contains errors from the kernel's log for GPUs that no driver has listed yet.
 	unplaced []gpu.KernelError
 }
@@ -28,6 +30,8 @@ type entry struct {
 	// Replaced is set after another GPU appeared at the PCI address of this GPU.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
+	// Silent is [gpu.GPU.Silent].
+	Silent time.Duration `json:"silent,omitempty"`
 	// Renamed is the time at which the serial number of the board or chassis became known or changed. It is zero if
 	// neither number has changed since the GPU was first found.
 	Renamed time.Time        `json:"renamed,omitzero"`
@@ -92,8 +96,24 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 			r.markMissing(uuid, e, taken[e.PCIBusID], now)
 		}
 	}
+	r.addSilence(report, now.Boot)
 	for _, reading := range report.Readings {
 		r.edit(reading.UUID, func(e *entry) { e.read(&reading) })
+	}
+}
+
+// addSilence adds the time since the last update to the silent time of each GPU.
+func (r *gpuList) addSilence(report gpu.Report, now time.Duration) {
+	var passed time.Duration
+	if r.updated > 0 && len(report.Drivers) > 0 {
+		passed = now - r.updated
+	}
+	r.updated = now
+	for uuid, e := range r.entries {
+		if e.Silent += passed; !e.Present || e.Released {
+			e.Silent = 0
+		}
+		r.entries[uuid] = e
 	}
 }
 
@@ -107,7 +127,7 @@ func (r *gpuList) addEvents(events []gpu.DriverEvent) {
 // count when it is loaded. AMD GPUs that are connected to the processor by XGMI are an exception. They keep their error
 // counts during a warm reset, and amdgpu adds these counts when it is loaded (Linux, amdgpu_persistent_edc_harvesting).
 func (e *entry) read(reading *gpu.Reading) {
-	e.LastReading, e.Counts = reading.At.Wall, e.Counts.Plus(reading.Counters)
+	e.LastReading, e.Silent, e.Counts = reading.At.Wall, 0, e.Counts.Plus(reading.Counters)
 	if e.CountsSince.IsZero() && len(reading.Counters) > 0 {
 		e.CountsSince = reading.At.Wall.Add(-reading.At.Boot)
 	}

@@ -77,6 +77,45 @@ func TestOmittedWhileOpening(t *testing.T) {
 	}
 }
 
+// The silent time of a GPU must continue after a restart. It must not include the time without an exporter, the time
+// without a driver, or the time before the end of a release or loss. A reading must end it.
+func TestSilent(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	check := func(when string, ticks int, want time.Duration) {
+		t.Helper()
+		snap := w.ticks(s, ticks)
+		if got := snap.GPUs[1].Silent; got != want || snap.GPUs[0].Silent != 0 {
+			t.Errorf("%s the GPU is silent for %v, want %v; the other GPU for %v, want 0", when, got, want, snap.GPUs[0].Silent)
+		}
+	}
+	check("at first", 2, 0)
+	w.hung[second] = true
+	check("after 100 ticks", 100, 100*time.Second)
+	w.now += time.Hour
+	s = w.restarted(s)
+	check("after a restart", 1, 100*time.Second)
+	check("after ten more ticks", 10, 110*time.Second)
+	devices := w.devices
+	w.down = errors.New("driver not loaded")
+	w.ticks(s, 1)
+	w.now += time.Hour
+	w.ticks(s, 1)
+	w.down = nil
+	check("after an hour without a driver", 1, 111*time.Second)
+	w.devices = slices.Clone(devices)
+	w.devices[1].Released = true
+	check("during a release", 10, 0)
+	w.devices = devices
+	check("after the release", 3, 3*time.Second)
+	w.devices = devices[:1]
+	w.ticks(s, 10)
+	w.devices = devices
+	check("after a loss", 2, 2*time.Second)
+	w.hung[second] = false
+	check("after a reading", 1, 0)
+}
+
 // A restarted energy counter must count as one reset, even if the exporter restarts.
 func TestReset(t *testing.T) {
 	w := newWorld(t)

@@ -131,8 +131,8 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.readHost(now)
 
 	s.gpus.restore(s.store.acquire(ctx))
+	s.gpus.update(report, now)
 	if err == nil {
-		s.gpus.update(report, now)
 		s.modules.divide(&s.gpus, report.Readings)
 		s.histories.update(report.Readings, now)
 	}
@@ -265,7 +265,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	e, who := s.gpus.entries[uuid], v.processes[uuid]
 	use := s.usage(uuid, v)
 	g := gpu.GPU{
-		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, Events: e.Events.Clone(), Holders: use.holders(),
+		Device: e.Device, Present: e.Present, Renamed: e.Renamed, LastReading: e.LastReading, Silent: e.Silent, Events: e.Events.Clone(), Holders: use.holders(),
 	}
 	i := slices.IndexFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid })
 	if i < 0 {
