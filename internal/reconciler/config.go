@@ -65,8 +65,8 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	return fs, c
 }
 
-// Parse parses the command line, which contains the optional command "cleanup" and then flags. An error is one line
-// with the flag and the reason. The error [flag.ErrHelp] means that the user requested the usage.
+// Parse parses the command line, which contains the optional command "cleanup" and then flags. The text of an error is
+// one line with the flag and the reason. The error [flag.ErrHelp] means that the user requested the usage.
 func Parse(args []string, getenv func(string) string) (Config, error) {
 	fs, c := Flags(getenv)
 	if len(args) > 0 && args[0] == "cleanup" {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/apiserver"
 )
 
-// election makes one replica at a time the leader.
+// election ensures that only one replica at a time is the leader.
 type election struct {
 	lease Lease
 	log   *slog.Logger
@@ -54,7 +54,7 @@ func (e *election) stand(ctx context.Context, lock *lock, term func(context.Cont
 	return e.term(tenure, term)
 }
 
-// acquire returns false if the context ends first.
+// acquire waits for the Lease. It returns false if the context ends before.
 func (e *election) acquire(ctx context.Context, lock *lock) bool {
 	following, logged := "", ""
 	for ctx.Err() == nil {

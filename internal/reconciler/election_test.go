@@ -34,7 +34,7 @@ func holder(t *testing.T, kube *kubetest.Client) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// elect runs an election until stop is called, which checks the result.
+// elect runs an election. The function stop ends the election and checks the result.
 func elect(t *testing.T, e *election, kube apiserver.Client, term func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -18,10 +18,10 @@ import (
 type leaseClient = apiserver.Objects[*coordinationv1.Lease, *coordinationv1.LeaseList]
 
 // lock acquires, renews and releases a Lease (coordination.k8s.io/v1). Each write contains the resourceVersion of the
-// previous version, so the API server accepts the write of only one replica. Before a replica takes over the Lease, it
-// must have observed no renewal for the duration of the Lease. It does not use the times in the Lease, because the
-// clocks of replicas may differ. A replica that started after the Lease was deleted does not know the previous holder
-// and does not wait.
+// previous version, so the API server accepts the write of only one replica. A replica takes over the Lease only after
+// it has observed no renewal for the duration of the Lease. It does not use the times in the Lease, because the clocks
+// of replicas may differ. A replica that started after the Lease was deleted does not know the previous holder and does
+// not wait.
 type lock struct {
 	config Lease
 	log    *slog.Logger
@@ -80,8 +80,8 @@ func (l *lock) other() string {
 	return valueOf(spec.HolderIdentity)
 }
 
-// observe records a version of the Lease. A change of an annotation does not change the field since, because it is not
-// a renewal.
+// observe records a version of the Lease. A change of an annotation is not a renewal, so it does not change the field
+// since.
 func (l *lock) observe(lease *coordinationv1.Lease) {
 	same := l.version != nil &&
 		valueOf(l.version.Spec.HolderIdentity) == valueOf(lease.Spec.HolderIdentity) && l.version.Spec.RenewTime.Equal(lease.Spec.RenewTime)

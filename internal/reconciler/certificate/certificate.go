@@ -37,8 +37,8 @@ const (
 	lifetime = 90 * 24 * time.Hour
 	// early is the time before the expiry at which a certificate is renewed.
 	early = 30 * 24 * time.Hour
-	// backdate is the time before now at which certificates become valid. API servers whose clocks are slow by less
-	// than this time accept a new certificate.
+	// The validity of a certificate starts this time before now. So API servers with slow clocks also accept a new
+	// certificate.
 	backdate = 24 * time.Hour
 )
 

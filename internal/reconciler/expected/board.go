@@ -40,8 +40,8 @@ var (
 )
 
 // Parse reads a comma-separated list whose first line names the columns. wrong contains an error with the line number
-// for each invalid line. If the number of unreadable lines is unknown, Parse rejects the whole list and returns err.
-// This is so if the list is empty, a required column is missing, or a quotation mark is not closed.
+// for each invalid line. If the list is empty, a required column is missing, or a quotation mark is not closed, the
+// number of unreadable lines is unknown. Then Parse rejects the whole list and returns err.
 func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord, r.ReuseRecord = '#', true, -1, true

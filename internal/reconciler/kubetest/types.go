@@ -7,8 +7,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// merging describes how a server-side apply merges lists. Conditions have the type as their key, and webhooks have the
-// name (x-kubernetes-list-map-keys in the OpenAPI specification of Kubernetes). An apply replaces all other lists.
+// merging describes how a server-side apply merges lists. The key of a condition is its type, and the key of a webhook
+// is its name (x-kubernetes-list-map-keys in the OpenAPI specification of Kubernetes). An apply replaces all other
+// lists.
 const merging = `types:
 - name: element
   scalar: untyped

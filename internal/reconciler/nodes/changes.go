@@ -20,15 +20,15 @@ type Record interface {
 }
 
 const (
-	// spentKey is the annotation for the used part of the identity change budget.
+	// spentKey is the annotation that stores the used budget for changes of identity.
 	spentKey = "gpuledger.io/identity-changes"
-	// spentOnConditionsKey is the annotation for the used part of the condition budget.
+	// spentOnConditionsKey is the annotation that stores the used budget for conditions.
 	spentOnConditionsKey = "gpuledger.io/condition-changes"
-	// approvedKey is the annotation for the number of changes that are allowed in addition to the budget. An
+	// approvedKey is the annotation that stores the number of changes that are allowed in addition to the budget. An
 	// administrator sets this number. The reconciler subtracts the changes that it reserves.
 	approvedKey = "gpuledger.io/approved-changes"
-	// untilKey is the annotation for the time at which an approval expires. By default, an approval expires a day after
-	// the first reservation.
+	// untilKey is the annotation that stores the time at which an approval expires. By default, an approval expires a
+	// day after the first reservation.
 	untilKey = "gpuledger.io/approved-changes-until"
 )
 

@@ -34,7 +34,7 @@ type world struct {
 	opts  Options
 	logs  *strings.Builder
 	lease lease
-	// listPodsAfter is the time until the pods are listed after the start of a term.
+	// listPodsAfter is the time between the start of a term and the first list of pods.
 	listPodsAfter time.Duration
 
 	mu     sync.Mutex

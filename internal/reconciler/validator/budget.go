@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// In an hour, at most one Node in a hundred may change, or ten Nodes in a smaller fleet. Usual board replacements
-// change far fewer Nodes, and a bad driver release would change far more Nodes. There is a budget for changes of
-// identity, and another budget for Nodes that become unhealthy. A Node that changes repeatedly does not use up the
-// budget of other Nodes.
+// In an hour, one Node in a hundred may change, but at least ten Nodes. Usual board replacements change far fewer
+// Nodes, and a bad driver release would change far more Nodes. There is a budget for changes of identity, and another
+// budget for Nodes that become unhealthy. A Node that changes repeatedly does not use up the budget of other Nodes.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10

@@ -312,8 +312,8 @@ func TestNoClaim(t *testing.T) {
 	c.expect("c", dies, validator.Unconfirmed)
 }
 
-// TestAnnotationOnly checks that the validator also confirms a change of only the annotation, such as another UUID of a
-// GPU, by two readings.
+// TestAnnotationOnly checks that a change of only the annotation, such as another UUID of a GPU, also requires two
+// readings.
 func TestAnnotationOnly(t *testing.T) {
 	c := newBench(t)
 	c.settles("a", "1")

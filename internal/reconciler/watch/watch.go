@@ -41,8 +41,9 @@ type Client[L runtime.Object] interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Informer returns an informer for the objects of a client. The object, such as an empty pod, shows their type. The
-// informers of client-go do the same, but importing them compiles the informers of all resources of Kubernetes.
+// Informer returns an informer for the objects of a client. The argument object, such as an empty pod, determines their
+// type. The informers of client-go do the same, but importing them compiles the informers of all resources of
+// Kubernetes.
 func Informer[L runtime.Object](client Client[L], object runtime.Object, limits ...func(*metav1.ListOptions)) cache.SharedIndexInformer {
 	limited := func(options metav1.ListOptions) metav1.ListOptions {
 		for _, limit := range limits {
@@ -97,7 +98,7 @@ type failure struct {
 	at   time.Time
 }
 
-// New returns a Failures with counters that are 0.
+// New returns a Failures whose counters are 0.
 func New(log *slog.Logger) *Failures {
 	f := &Failures{
 		CounterVec: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metric.Name, Help: Metric.Help}, Metric.Labels),

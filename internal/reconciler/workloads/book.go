@@ -165,8 +165,8 @@ func (b *book) settle(e *entry) bool {
 	return true
 }
 
-// show renders the series of a pod after the pod's owners are known. Earlier series would have other labels, and
-// Prometheus would store both.
+// show renders the series of a pod after the pod's owners are known. Series from before that would have other labels,
+// so Prometheus would store two series for the pod.
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)

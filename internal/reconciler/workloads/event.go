@@ -38,8 +38,7 @@ type details map[string]any
 
 func moment(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// recently is the age up to which a new leader also writes earlier events, because the previous leader may have missed
-// them.
+// A new leader also writes events that are at most this old, because the previous leader may have missed the events.
 const recently = 5 * time.Minute
 
 // changes returns the events that occurred between two versions of a pod, except events before the time since. The

@@ -30,7 +30,7 @@ type localQueue struct{ namespace, name string }
 // may still run.
 type clusterQueues struct {
 	of map[localQueue]string
-	// labelled is set if LocalQueues cannot be read and the pods' labels are used instead.
+	// labelled is set while RBAC forbids listing LocalQueues. Then resolve uses the pods' labels.
 	labelled bool
 	// stale contains the namespaces in which pods must be rendered again because a LocalQueue changed.
 	stale map[string]bool
@@ -99,7 +99,7 @@ func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) e
 			b.putLocalQueue(localQueue{q.GetNamespace(), q.GetName()}, strings.Clone(labelvalue.Valid(cluster)))
 		}
 	}
-	_ = informer.SetTransform(reduceLocalQueue) // this call fails only for a running informer
+	_ = informer.SetTransform(reduceLocalQueue) // the call fails only for a running informer
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: put, UpdateFunc: func(_, obj any) { put(obj) }})
 	if err != nil {
 		return fmt.Errorf("watch local queues: %w", err)

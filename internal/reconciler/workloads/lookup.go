@@ -133,7 +133,7 @@ func (l *lookup) ask(ctx context.Context, of reference) (a answer) {
 	}
 	gk := gv.WithKind(of.kind).GroupKind()
 	if gk == (schema.GroupKind{Kind: "Node"}) {
-		a.self.namespace = "" // static pods are owned by a Node, which has no owner
+		a.self.namespace = "" // a Node owns its static pods, and has no owner
 		return a
 	}
 	resource, err := l.kinds.resource(ctx, gv, of.kind)

@@ -93,7 +93,7 @@ func (l *level) before(other *level) bool {
 	return l.parent < other.parent
 }
 
-// belonging contains the labels by which a pod's series name the pod's workload.
+// belonging contains the workload labels of a pod's series.
 type belonging = []*dto.LabelPair
 
 // above contains the series of a controller and of all owners above it.

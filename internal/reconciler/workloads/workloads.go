@@ -21,7 +21,7 @@ import (
 // Cluster contains the clients and the informer for workloads. The informer for pods stores the objects that
 // [Workloads.Keep] returns. The caller runs the informer.
 type Cluster struct {
-	// Watches makes lists and watches. The other clients have a timeout.
+	// Watches makes lists and watches without a timeout. The other clients have a timeout.
 	Watches  apiserver.Client
 	Server   watch.Server
 	Metadata metadata.Interface
@@ -89,8 +89,8 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	return g.Wait()
 }
 
-// traceQueued reads the owners of the queued controllers. Owners are read again when they expire, until the controller
-// has no pods.
+// traceQueued reads the owners of the queued controllers. It reads the owners again when the cached results expire, as
+// long as the controller has pods.
 func (w *Workloads) traceQueued(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reference], look *lookup, b *book) error {
 	for {
 		of, shutdown := queue.Get()
