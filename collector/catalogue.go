@@ -259,7 +259,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	},
 	pciGPUs: {
 		Family: familyNode, Name: "gpuledger_pci_gpus", Type: gauge,
-		Help: "GPUs on the PCI bus that the driver should list. Virtual functions and devices of other drivers do not count.",
+		Help: "GPUs on the PCI bus that the driver should list. Virtual functions and devices of other drivers are not counted.",
 	},
 	driverGPUs: {
 		Family: familyNode, Name: "gpuledger_driver_gpus", Type: gauge,
@@ -269,7 +269,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	gpuEnergy: {
 		Family: familyEnergy, Name: "gpuledger_gpu_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofGPU,
-		Help:   "Energy of a GPU, from the differences of its energy readings.",
+		Help:   "Energy that a GPU used, computed from the differences between its energy readings.",
 	},
 	gpuEnergySource: {
 		Family: familyEnergy, Name: "gpuledger_gpu_energy_source_info", Type: gauge,
@@ -284,7 +284,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	retiredEnergy: {
 		Family: familyEnergy, Name: "gpuledger_retired_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofGPU,
-		Help:   "Energy charged to containers whose series have ended. The books balance only with this energy; omit it from workload rates.",
+		Help:   "Energy charged to containers whose series have ended. Add it when you compare charges with the GPU's energy; omit it from workload rates.",
 	},
 	energyResets: {
 		Family: familyEnergy, Name: "gpuledger_gpu_energy_resets_total", Type: counter,
@@ -361,12 +361,12 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	containerActive: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofContainer,
-		Help:   "Time in which the container worked on the GPU; 0 if the driver does not report activity by process, as for MPS clients and for MIG instances without GPM.",
+		Help:   "Time in which the container worked on the GPU; 0 if the driver does not report activity per process, as for MPS clients and for MIG instances without GPM.",
 	},
 	containerBusy: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_busy_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofContainer,
-		Help:   "Time in which kernels of the container ran, according to the driver's samples; at most the active time, which counts whole intervals.",
+		Help:   "Time in which kernels of the container ran, according to the driver's samples. It never exceeds the active time, because the active time counts whole intervals.",
 	},
 
 	containerThrottledEnergy: {
@@ -382,17 +382,17 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	containerProfiled: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofContainer,
-		Help:   "Time for which the container was alone on the GPU or MIG instance and the activity of the GPU's parts is known; absent if this activity is never known.",
+		Help:   "Time for which the container was alone on the GPU or MIG instance and the exporter measured the activity of the GPU's parts; absent if it cannot measure this activity.",
 	},
 	containerTensor: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_tensor_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofContainer,
-		Help:   "Time in which the tensor cores were active while the container was alone on the GPU or MIG instance; absent if the profiled time is absent.",
+		Help:   "Time in which the tensor cores were active while the container was alone on the GPU or MIG instance; absent without gpuledger_container_gpu_profiled_seconds_total.",
 	},
 	containerDRAM: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_dram_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofContainer,
-		Help:   "Time weighted by the fraction of the memory bandwidth in use, while the container was alone on the GPU or MIG instance; absent if the profiled time is absent.",
+		Help:   "Time for which the container was alone on the GPU or MIG instance, weighted by the fraction of the memory bandwidth in use; absent without gpuledger_container_gpu_profiled_seconds_total.",
 	},
 	processInfo: {
 		Family: familyProcess, Name: "gpuledger_process_info", Type: gauge, Flag: FlagProcess,
@@ -407,17 +407,17 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	processActive: {
 		Family: familyProcess, Name: "gpuledger_process_active", Type: gauge, Flag: FlagProcess,
 		Labels: ofProcess,
-		Help:   "1 while the process is on the GPU, 0 after it left.",
+		Help:   "1 while the process uses the GPU, then 0.",
 	},
 	processSM: {
 		Family: familyProcess, Name: "gpuledger_process_sm_utilization_ratio", Type: gauge, Unit: "ratio", Flag: FlagProcess,
 		Labels: ofProcess,
-		Help:   "Fraction of time in which a kernel of the process ran, over the samples of the last reading.",
+		Help:   "Fraction of time in which a kernel of the process ran, averaged over the samples of the last reading.",
 	},
 	processMemory: {
 		Family: familyProcess, Name: "gpuledger_process_memory_utilization_ratio", Type: gauge, Unit: "ratio", Flag: FlagProcess,
 		Labels: ofProcess,
-		Help:   "Fraction of time in which the process read or wrote GPU memory, over the samples of the last reading.",
+		Help:   "Fraction of time in which the process read or wrote GPU memory, averaged over the samples of the last reading.",
 	},
 	processMemoryUsed: {
 		Family: familyProcess, Name: "gpuledger_process_memory_used_bytes", Type: gauge, Unit: "bytes", Flag: FlagProcess,
@@ -433,7 +433,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitInfo: {
 		Family: familyUnit, Name: "gpuledger_unit_info", Type: gauge,
 		Labels: []string{"manager", "unit", "sluid", "user", "uid", "account", "partition", "cluster_name", "job_name", "array_element", "container_id", "image", "project"},
-		Help:   "Unit with series: a job, container, service or user outside pods. Some labels are empty until their values are known.",
+		Help:   "Unit that has series: a job, container, service or user outside pods. Some labels are empty until their values are known.",
 	},
 	unitGPUInfo: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_info", Type: gauge,
@@ -453,17 +453,17 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocated: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_allocated_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnit,
-		Help:   "Time for which the unit held the GPU, for managers that record allocations on disk.",
+		Help:   "Time for which the unit held the GPU; exported only for managers that record allocations on disk.",
 	},
 	unitActive: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnit,
-		Help:   "Time in which the unit worked on the GPU; 0 if the driver does not report activity by process.",
+		Help:   "Time in which the unit worked on the GPU; 0 if the driver does not report activity per process.",
 	},
 	unitBusy: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_busy_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnit,
-		Help:   "Time in which kernels of the unit ran, according to the driver's samples; at most the active time, which counts whole intervals.",
+		Help:   "Time in which kernels of the unit ran, according to the driver's samples. It never exceeds the active time, because the active time counts whole intervals.",
 	},
 	unitThrottledEnergy: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_joules_total", Type: counter, Unit: "joules",
@@ -478,17 +478,17 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitProfiled: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofUnit,
-		Help:   "Time for which the unit was alone on the GPU or MIG instance and the activity of the GPU's parts is known; absent if this activity is never known.",
+		Help:   "Time for which the unit was alone on the GPU or MIG instance and the exporter measured the activity of the GPU's parts; absent if it cannot measure this activity.",
 	},
 	unitTensor: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_tensor_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofUnit,
-		Help:   "Time in which the tensor cores were active while the unit was alone on the GPU or MIG instance; absent if the profiled time is absent.",
+		Help:   "Time in which the tensor cores were active while the unit was alone on the GPU or MIG instance; absent without gpuledger_unit_gpu_profiled_seconds_total.",
 	},
 	unitDRAM: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_dram_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofUnit,
-		Help:   "Time weighted by the fraction of the memory bandwidth in use, while the unit was alone on the GPU or MIG instance; absent if the profiled time is absent.",
+		Help:   "Time for which the unit was alone on the GPU or MIG instance, weighted by the fraction of the memory bandwidth in use; absent without gpuledger_unit_gpu_profiled_seconds_total.",
 	},
 	containerUnitEnergy: {
 		Family: familyUnit, Name: "gpuledger_container_unit_energy_joules_total", Type: counter, Unit: "joules",
@@ -508,17 +508,17 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitProcessActive: {
 		Family: familyUnit, Name: "gpuledger_unit_process_active", Type: gauge, Flag: FlagProcess,
 		Labels: ofUnitProcess,
-		Help:   "1 while the process is on the GPU, 0 after it left.",
+		Help:   "1 while the process uses the GPU, then 0.",
 	},
 	unitProcessSM: {
 		Family: familyUnit, Name: "gpuledger_unit_process_sm_utilization_ratio", Type: gauge, Unit: "ratio", Flag: FlagProcess,
 		Labels: ofUnitProcess,
-		Help:   "Fraction of time in which a kernel of the process ran, over the samples of the last reading.",
+		Help:   "Fraction of time in which a kernel of the process ran, averaged over the samples of the last reading.",
 	},
 	unitProcessMemory: {
 		Family: familyUnit, Name: "gpuledger_unit_process_memory_utilization_ratio", Type: gauge, Unit: "ratio", Flag: FlagProcess,
 		Labels: ofUnitProcess,
-		Help:   "Fraction of time in which the process read or wrote GPU memory, over the samples of the last reading.",
+		Help:   "Fraction of time in which the process read or wrote GPU memory, averaged over the samples of the last reading.",
 	},
 	unitProcessMemoryUsed: {
 		Family: familyUnit, Name: "gpuledger_unit_process_memory_used_bytes", Type: gauge, Unit: "bytes", Flag: FlagProcess,
@@ -549,7 +549,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	memorySource: {
 		Family: familyGauges, Name: "gpuledger_gpu_memory_source_info", Type: gauge, Flag: FlagGauges,
 		Labels: plus(ofGPU, "source"),
-		Help:   "Source of the memory of a GPU without its own memory. The total memory of such a GPU is the memory of the machine.",
+		Help:   "Source of the memory of a GPU that has no memory of its own. The total memory of such a GPU is the machine's memory.",
 	},
 	rowRemapPending: {
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_pending", Type: gauge,
@@ -599,7 +599,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	stageOversized: {
 		Family: familyStages, Name: "gpuledger_stage_oversized_total", Type: counter,
 		Labels: []string{"stage"},
-		Help:   "Failed attempts of the stage because an input exceeded a limit of the exporter; the whole input is ignored.",
+		Help:   "Failed attempts of the stage because an input exceeded a limit of the exporter. The exporter then ignores the whole input.",
 	},
 	stageLastSuccess: {
 		Family: familyStages, Name: "gpuledger_stage_last_success_timestamp_seconds", Type: gauge, Unit: "seconds",
@@ -655,7 +655,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationActive: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time in which a pod worked on a GPU, summed over its containers and instances; 0 if the driver does not report activity by process.",
+		Help:   "Time in which a pod worked on a GPU, summed over its containers and instances; 0 if the driver does not report activity per process.",
 	},
 	allocationBusy: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_busy_seconds_total", Type: counter, Unit: "seconds",
@@ -675,17 +675,17 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationProfiled: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time for which a pod was alone on a GPU or MIG instance and the activity of the GPU's parts is known, summed over the pod's containers and instances. Needs `--collector.profiling`; absent if this activity is never known.",
+		Help:   "Time for which a pod was alone on a GPU or MIG instance and the exporter measured the activity of the GPU's parts, summed over the pod's containers and instances. Needs `--collector.profiling`; absent if the exporter cannot measure this activity.",
 	},
 	allocationTensor: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_tensor_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time in which the tensor cores were active while a pod was alone on a GPU or MIG instance; absent if the profiled time is absent.",
+		Help:   "Time in which the tensor cores were active while a pod was alone on a GPU or MIG instance; absent without gpuledger_allocation_profiled_seconds_total.",
 	},
 	allocationDRAM: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_dram_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time weighted by the fraction of the memory bandwidth in use, while a pod was alone on a GPU or MIG instance; absent if the profiled time is absent.",
+		Help:   "Time for which a pod was alone on a GPU or MIG instance, weighted by the fraction of the memory bandwidth in use; absent without gpuledger_allocation_profiled_seconds_total.",
 	},
 	allocationGPUTime: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
@@ -695,11 +695,11 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationCreated: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time at which the counters of a pod on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
+		Help:   "Time at which the counters of a pod on a GPU started at 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
 	},
 	podNamespace: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_namespace_info", Type: gauge, Labels: []string{"node", "pod_namespace"},
-		Help: "Namespace with energy on a node. An alert compares it with the label namespace, which a scrape configuration can overwrite.",
+		Help: "Namespace whose pods used energy on a node. An alert compares it with the label namespace, because a scrape configuration can overwrite that label.",
 	},
 	allocationUnitEnergy: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_unit_energy_joules_total", Type: counter, Unit: "joules",
@@ -734,7 +734,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationActive: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time in which a unit worked on a GPU, summed over its instances; 0 if the driver does not report activity by process.",
+		Help:   "Time in which a unit worked on a GPU, summed over its instances; 0 if the driver does not report activity per process.",
 	},
 	unitAllocationBusy: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_busy_seconds_total", Type: counter, Unit: "seconds",
@@ -754,17 +754,17 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationProfiled: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time for which a unit was alone on a GPU or MIG instance and the activity of the GPU's parts is known, summed over the unit's instances. Needs `--collector.profiling`; absent if this activity is never known.",
+		Help:   "Time for which a unit was alone on a GPU or MIG instance and the exporter measured the activity of the GPU's parts, summed over the unit's instances. Needs `--collector.profiling`; absent if the exporter cannot measure this activity.",
 	},
 	unitAllocationTensor: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_tensor_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time in which the tensor cores were active while a unit was alone on a GPU or MIG instance; absent if the profiled time is absent.",
+		Help:   "Time in which the tensor cores were active while a unit was alone on a GPU or MIG instance; absent without gpuledger_unit_allocation_profiled_seconds_total.",
 	},
 	unitAllocationDRAM: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_dram_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time weighted by the fraction of the memory bandwidth in use, while a unit was alone on a GPU or MIG instance; absent if the profiled time is absent.",
+		Help:   "Time for which a unit was alone on a GPU or MIG instance, weighted by the fraction of the memory bandwidth in use; absent without gpuledger_unit_allocation_profiled_seconds_total.",
 	},
 	unitAllocationGPUTime: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
@@ -774,7 +774,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationCreated: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time at which the counters of a unit on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
+		Help:   "Time at which the counters of a unit on a GPU started at 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
 	},
 	boardEnergy: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_energy_joules_total", Type: counter, Unit: "joules",
@@ -784,7 +784,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardUnattributed: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_unattributed_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: plus(ofBoard, "reason"),
-		Help:   "GPU energy for which no pod is charged.",
+		Help:   "GPU energy that is charged to no pod.",
 	},
 	boardEnergySource: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_energy_source_info", Type: gauge,

@@ -23,7 +23,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "module_id", Help: "Number of the module in the node. It does not follow the PCI order."},
 	{Name: "cluster_uuid", Help: "NVLink domain, or the XGMI hive of AMD GPUs. A hive is within one machine."},
 	{Name: "clique_id", Help: "Id of the clique in the NVLink domain. GPUs with equal `cluster_uuid` and `clique_id` are connected."},
-	{Name: "state", Help: "Registration of the GPU with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed", "failed"}},
+	{Name: "state", Help: "State of the GPU's registration with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed", "failed"}},
 	{
 		Name: "problem", Help: "Problem with the GPU's NVLink fabric. The values `route_recovery` and `access_timeout_recovery` mean that a recovery is in progress.",
 		Values: []string{"degraded_bandwidth", "route_recovery", "route_unhealthy", "access_timeout_recovery", "incorrect_configuration"},
@@ -51,7 +51,7 @@ var labelCatalogue = []metric.Label{
 		Values: []string{string(gpu.ScopeGPU), string(gpu.ScopeModule), string(gpu.ScopeUnknown)},
 	},
 	{
-		Name: "reason", Help: "Reason why no container is charged. `idle`: no owner held or used the GPU. `host`: a process of the host used the GPU. `unmapped`: a process with an unknown container used the GPU. `unknown`: a stale allocation, or a pod that may have ended, held the GPU. `gap`: the counter was not read for a while.",
+		Name: "reason", Help: "Reason why no container is charged. `idle`: no owner held or used the GPU. `host`: a process of the host used the GPU. `unmapped`: a process with an unknown container used the GPU. `unknown`: the allocation of the GPU is stale, or belongs to a pod that may have ended. `gap`: the counter was not read for a while.",
 		Values: reasons(), Complete: true,
 	},
 	{
@@ -61,7 +61,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "GPU_I_ID", Help: "MIG instance, empty for a whole GPU."},
 	{Name: "namespace", Help: "Namespace of the pod."},
 	{Name: "pod", Help: "Name of the pod."},
-	{Name: "pod_namespace", Help: "Namespace of pods, under a name that no scrape configuration overwrites."},
+	{Name: "pod_namespace", Help: "Namespace of pods, in a label that no scrape configuration overwrites."},
 	{Name: "pod_uid", Help: "UID of the pod. A pod that is created again under the same name has a new UID."},
 	{Name: "container", Help: "Name of the container."},
 	{Name: "resource", Help: "Extended resource that the container requested, such as `nvidia.com/gpu`."},
@@ -76,7 +76,7 @@ var labelCatalogue = []metric.Label{
 	},
 	{Name: "manager", Help: "System that runs the unit: a manager in [this table](managers.md), or the name of a pattern."},
 	{Name: "unit", Help: "Name of the unit: a job id (the SLUID if the id is unknown), a container's name (the start of its id if the name is unknown), a service, a uid, or `other` for the units beyond `--units.max`."},
-	{Name: "sluid", Help: "Slurm's id of this run of the job, in Slurm 26.05 and later."},
+	{Name: "sluid", Help: "Slurm's id for one run of the job, in Slurm 26.05 and later."},
 	{Name: "user", Help: "Name of the user, with `--units.users=name`."},
 	{Name: "uid", Help: "User id."},
 	{Name: "account", Help: "Account of the Slurm job."},
@@ -88,7 +88,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "project", Help: "Project of Docker Compose."},
 	{Name: "pid", Help: "Process id on the host, or `other` for the processes of a container beyond `--collector.process.max`."},
 	{Name: "process", Help: "Name of the process when it was first read."},
-	{Name: "container_id", Help: "Container id of the container runtime."},
+	{Name: "container_id", Help: "Id of the container in the container runtime."},
 	{Name: "xid", Help: "XID code."},
 	{Name: "sxid", Help: "SXID code."},
 	{
@@ -96,8 +96,8 @@ var labelCatalogue = []metric.Label{
 		Values: []string{string(gpu.SeverityFatal), string(gpu.SeverityNonFatal)},
 	},
 	{Name: "error", Help: "Kind of memory error.", Values: []string{"correctable", "uncorrectable"}, Complete: true},
-	{Name: "memory", Help: "Memory with the error: `dram` is the GPU's memory, `sram` means its caches and registers.", Values: []string{"dram", "sram"}, Complete: true},
-	{Name: "spare_rows", Help: "Spare rows that a bank has left.", Values: []string{"max", "high", "partial", "low", "none"}, Complete: true},
+	{Name: "memory", Help: "Memory that has the error: `dram` is the GPU's memory, `sram` means the GPU's caches and registers.", Values: []string{"dram", "sram"}, Complete: true},
+	{Name: "spare_rows", Help: "Number of spare rows that a bank has left.", Values: []string{"max", "high", "partial", "low", "none"}, Complete: true},
 	{
 		Name: "pcie_error", Help: "Type of error, as NVML names its counters. A link recovery (`link_recovery`) is not always an error.",
 		Values: []string{

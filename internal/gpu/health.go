@@ -191,11 +191,11 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	FanSpeed: {
 		Name: "fan_speed_ratio", Unit: "ratio", Detail: true, Labels: []string{"fan"}, Source: "nvmlDeviceGetFanSpeed",
-		Help: "Intended speed of a fan, as a fraction of its highest speed within the noise limit of the product. A blocked fan has the same value. The ratio may exceed 1.",
+		Help: "Intended speed of a fan, as a fraction of its highest speed within the noise limit of the product. The value does not change if the fan is blocked. It may exceed 1.",
 	},
 	ClockReasons: {
 		Name: "clock_reason_active", Detail: true, Labels: []string{"clock_reason"}, Source: "nvmlDeviceGetCurrentClocksEventReasons, nvmlDeviceGetSupportedClocksEventReasons",
-		Help: "1 if this reason limited the clocks at the last reading. The counters of limited time also contain short events between readings.",
+		Help: "1 if this reason limited the clocks at the last reading. The counters of limited time also contain short periods between readings.",
 	},
 	C2CLinks: {
 		Name: "c2c_links", Detail: true, Source: "field 170",
