@@ -18,9 +18,14 @@ const together = 5; // number of simulated nodes at a time
 const settled = 30; // seconds after which the page of every scenario has data
 const readme = 'lost-1280-light'; // the upper part of this picture is docs/pictures/page.png
 
+const chromium = process.env.CHROMIUM ?? '/usr/bin/chromium';
+if (!existsSync(chromium)) {
+  console.error(`page-check: there is no ${chromium}: install the Debian package chromium, or set CHROMIUM to the path of the browser`);
+  process.exit(1);
+}
 mkdirSync(out, { recursive: true });
 const browser = await puppeteer.launch({
-  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--hide-scrollbars'],
+  executablePath: chromium, args: ['--no-sandbox', '--disable-gpu', '--hide-scrollbars'],
 });
 let wrong = 0;
 rmSync(join(out, 'page.png'), { force: true });
