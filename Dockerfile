@@ -5,9 +5,9 @@
 #   docker build --target gpuledger-reconciler .  the reconciler
 #   docker build --target gpuledger-archive .     the archive
 #
-# Everything is cross-compiled, so no stage runs programs for another architecture. The only base is
-# Debian with the Go version in go.mod's toolchain line. The images contain programs that are built
-# on this base, and files from Debian's signed packages.
+# All programs are cross-compiled, so no stage runs programs for another architecture. The only base image is Debian
+# with the Go version in go.mod's toolchain line. The images contain programs that are built on this base image, and
+# files from Debian's signed packages.
 #
 # The digest identifies the index of all architectures. Dependabot updates it. A release
 # without a digest fails. To compare the digest with the digest of the tag:
@@ -20,8 +20,8 @@ COPY . .
 ARG GOPROXY=
 ENV GOPROXY=$GOPROXY
 
-# The exporter needs glibc, because it opens the driver's library at run time, which needs glibc.
-# The C library of Alpine cannot bind lazily.
+# The exporter opens the driver's library at run time. This library needs glibc. The C library of Alpine cannot bind
+# lazily.
 FROM source AS libc
 ARG TARGETARCH
 RUN tools/image/libc "$TARGETARCH" /root-filesystem
@@ -40,8 +40,7 @@ ARG REVISION=unknown
 ARG BRANCH=unknown
 RUN GOARCH="$TARGETARCH" make reconciler
 
-# The image contains only a static program. The cluster's certificate authority is in the files of
-# the ServiceAccount.
+# The image contains only a static program. The files of the ServiceAccount contain the cluster's certificate authority.
 FROM scratch AS gpuledger-reconciler
 ARG VERSION=dev
 ARG REVISION=unknown

@@ -24,7 +24,7 @@ PODS     ?= 50000
 STEADY   ?= 5m
 ARCHITECTURES ?= amd64 arm64
 
-# go-nvml binds deprecated driver functions. Only the compiler's warnings about these functions are disabled.
+# go-nvml binds deprecated driver functions. This flag disables only the compiler's warnings about these functions.
 CGO_CFLAGS := $(filter-out -Wno-deprecated-declarations,$(shell go env CGO_CFLAGS 2>/dev/null)) -Wno-deprecated-declarations
 export CGO_CFLAGS
 
@@ -40,8 +40,8 @@ BUILD_SERVERS := GOFLAGS="$(OWN_GOFLAGS)" tools/servers
 # bind all functions at the start by default. A binary from such a compiler does not start without a driver.
 LAZY := -extldflags=-Wl,-z,lazy
 
-# The exporter is linked with tools/floor, for systems with an older C library. Go's own resolver is
-# used, because the C library's resolver needs newer symbols.
+# The exporter is linked with tools/floor, so that it runs with an older C library. It uses Go's own resolver, because
+# the C library's resolver needs newer symbols.
 
 # Tests are linked without symbols and debug information, which take more than half of the linker's time. The packages
 # with tests are compiled without paths, so that a clone in another folder finds them in the build cache.
@@ -56,8 +56,8 @@ LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 # The packages with the longest tests start first, so that no package runs alone at the end.
 LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app ./internal/archive
 
-# SQLite is translated from C and would take most of the race detector's time, so it is compiled without the
-# detector.
+# The package of SQLite is translated from C, and would take most of the race detector's time. So this package is
+# compiled without the detector.
 RACE := -race -gcflags=modernc.org/...=-race=false
 
 VERSION_PACKAGE := github.com/prometheus/common/version
@@ -77,11 +77,11 @@ ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 # The tests use real servers, which are built once.
 SERVERS := $(BUILD_SERVERS) apiserver etcd=go.etcd.io/etcd/server/v3 \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
-# The documentation supports no older Kubernetes version.
+# This is the oldest Kubernetes version that the documentation supports.
 SERVERS_OLDEST := $(BUILD_SERVERS) apiserver-oldest \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
 STATE_METRICS := $(BUILD_SERVERS) kube-state-metrics kube-state-metrics=k8s.io/kube-state-metrics/v2
-# Most of the code of Prometheus is service discovery for clouds, so it is excluded.
+# Most of the code of Prometheus is service discovery for clouds. The build excludes this part.
 PROMETHEUS := GOFLAGS="$(OWN_GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
 	github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 PROMETHEUS_OLDEST := $(BUILD_SERVERS) prometheus-oldest github.com/prometheus/prometheus/cmd/promtool github.com/prometheus/prometheus/cmd/prometheus
@@ -129,10 +129,9 @@ E2E           = $(IN_BIN) go test $(E2EARGS) -count=1
 E2ESUM        = $(IN_BIN) $(GOTESTSUM) $(E2EARGS)
 
 # Go reuses the result of a test as long as the test's packages, the test's flags, and the files that the test itself
-# reads are the same. To include the other inputs, the flags contain a pattern with the hash of these inputs,
-# which matches no test. The hash does not include Go files and the files beside them, because these files are compiled
-# into the test, or into a program that the test reads (program.Built). It does not include Markdown, because no program
-# reads Markdown.
+# reads are the same. To include the other inputs, the flags contain a pattern with their hash. The pattern matches no
+# test. The hash does not include Go files and the files beside them, because these files are compiled into the test, or
+# into a program that the test reads (program.Built). It does not include Markdown, because no program reads Markdown.
 UNKEPT  = -count=1
 INPUTS := $$(tools/file-times && tools/inputs '*.go' '*.md' internal collector podmapper)
 
@@ -244,7 +243,7 @@ e2e-short: BRANCH = detached
 e2e-short: e2e-suites ## run all suites without the longest tests, as CI does for each change
 	@echo "e2e-short: omitted the skipped tests above and make e2e-installs; make e2e runs all tests"
 
-# Each part of e2e can be run alone.
+# You can run each part of e2e alone.
 
 # The longest suites start first.
 SUITES = $(addprefix ./test/e2e/,deploy reconciler rulers archive rules history dashboards queries cluster scale) ./test/alerts ./test/demo ./test/upgrade
@@ -470,7 +469,7 @@ oauth-check: # read the archive's pages through oauth2-proxy 7.8; builds it once
 format: ## format the Go files
 	$(GOLANGCI_LINT) fmt
 
-# Each step of check can be run alone.
+# You can run each step of check alone.
 
 .PHONY: tidy
 tidy:
