@@ -3,8 +3,10 @@ package accuracy_test
 import (
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -110,6 +112,29 @@ func contexts(p simnode.Pod) (n float64) {
 		}
 	}
 	return n
+}
+
+// TestRandomMoments plays two Slurm jobs that use an AMD GPU in turn, each in one half of every second. At all ticks, only
+// the first job can work. The error must be at most five standard errors, because the AMD source reads the processes at
+// random moments. Half of these readings show a process. With readings at the ticks, the error must be larger.
+func TestRandomMoments(t *testing.T) {
+	const half, length = 500 * time.Millisecond, 5 * length
+	cases := accuracy.Cases(length)
+	c := cases[slices.IndexFunc(cases, func(c accuracy.Case) bool { return strings.HasPrefix(c.Name, "AMD: Slurm jobs") })]
+	for i, load := range []simnode.Pattern{{High: 50, On: half, Period: 2 * half}, {Low: 50, On: half, Period: 2 * half}} {
+		processes := c.Scenario.Units[i].Processes
+		processes[len(processes)-1].Work[0].Load = load
+	}
+	limit := func(accuracy.Owner) float64 { return 5 * math.Sqrt(0.5*0.5/(length.Seconds()/2)) }
+	r := run(t, c, length)
+	if err := r.Check(limit); err == nil {
+		t.Error("the error is small although the processes are read at the ticks")
+	}
+	c.Live = true
+	synctest.Test(t, func(t *testing.T) { r = run(t, c, length) })
+	if err := r.Check(limit); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestDefinitions compares the true parts with values that were calculated by hand. The idle power is 70 W. In the

@@ -20,6 +20,8 @@ const (
 	// phase is the delay between the start of the node and the start of the exporter. Without it, workloads would
 	// change on the exporter's ticks, and the energy counter would be updated immediately before a tick.
 	phase = 450 * time.Millisecond
+	// pace is a common divisor of the node's steps, phase and tick.
+	pace = 50 * time.Millisecond
 )
 
 var start = gpu.Instant{Wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Boot: 240 * time.Hour}
@@ -33,6 +35,7 @@ type bench struct {
 	config   app.Config
 	exporter *app.Node // nil while the exporter is down
 	now      gpu.Instant
+	clock    gpu.Clock // clock of the exporter
 
 	journal journal
 	pidInfo pidInfoRule
@@ -51,7 +54,13 @@ func Play(ctx context.Context, library string, c Case, length time.Duration) (r 
 	}
 	defer os.RemoveAll(dir)
 	c.Scenario.NoTruth = true
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	b := &bench{Case: c, now: start}
+	b.clock = func() gpu.Instant { return b.now }
+	if began := time.Now(); c.Live {
+		b.clock = func() gpu.Instant { return after(start, time.Since(began)) }
+	}
 	if b.node, err = simnode.Open(dir, c.Scenario, start); err != nil {
 		return Result{}, err
 	}
@@ -99,8 +108,26 @@ func (b *bench) play(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
+func after(t gpu.Instant, d time.Duration) gpu.Instant {
+	return gpu.Instant{Wall: t.Wall.Add(d), Boot: t.Boot + d}
+}
+
+// advance changes the node's files only once, unless Live is set. Then the exporter also reads files between two ticks.
 func (b *bench) advance(d time.Duration) error {
-	b.now.Boot, b.now.Wall = b.now.Boot+d, b.now.Wall.Add(d)
+	if !b.Live {
+		return b.watch(d)
+	}
+	for ; d > 0; d -= pace {
+		time.Sleep(pace)
+		if err := b.watch(pace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) watch(d time.Duration) error {
+	b.now = after(b.now, d)
 	return b.node.Watch(b.now, func(row simnode.Truth, on []simnode.Activity) {
 		g := row.GPUs[0]
 		energy := float64(g.Energy - b.world.last.Energy)
@@ -113,7 +140,10 @@ func (b *bench) advance(d time.Duration) error {
 // look starts the exporter if it was down.
 func (b *bench) look(ctx context.Context, t time.Duration) error {
 	if b.exporter == nil {
-		b.exporter = app.NewNode(b.config, func() gpu.Instant { return b.now }, slog.New(slog.DiscardHandler))
+		b.exporter = app.NewNode(b.config, b.clock, slog.New(slog.DiscardHandler))
+		if source := b.exporter.AMD; b.Live {
+			go func() { _ = source.Run(ctx) }() // it returns nil when Play ends
+		}
 		b.smShare.there = nil // this rule keeps no state when the exporter restarts
 	}
 	if t%refresh == 0 {

@@ -16,6 +16,10 @@ type Case struct {
 	// Unseen is set if the driver does not report the activity that decides the charges. The error of the samples then
 	// has no limit.
 	Unseen bool
+	// Live is set if the AMD source reads the processes of GPUs at random moments, as in production. Then the simulated
+	// time is real time or the time of a synctest bubble, and results differ between runs. A bubble allows no kubelet,
+	// because its time does not advance while a socket is open.
+	Live bool
 	// Limit is the maximum error of the samples as a share of the GPU's energy. Zero means the default limit.
 	Limit float64
 }

@@ -11,9 +11,9 @@
 // The second energy divides gpuledger's error into two parts. The samples cause the signal's error, and the rule causes
 // the model's error. No exporter can avoid the model's error.
 //
-// Time is simulated and all random numbers have a fixed seed, so every run has the same results. The exporter's code
-// finds the pods and units from a simulated kubelet, prolog and /proc. Only its timers are replaced, by calls of
-// Refresh.
+// Time is simulated and all random numbers have a fixed seed, so every run has the same results, unless [Case.Live] is
+// set. The exporter's code finds the pods and units from a simulated kubelet, prolog and /proc. Only its timers are
+// replaced, by calls of Refresh.
 package accuracy
 
 //go:generate go run -trimpath -ldflags=-extldflags=-Wl,-z,lazy ./report ../../docs/energy.md ../../docs/accuracy.md
