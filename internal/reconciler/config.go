@@ -45,7 +45,7 @@ type Config struct {
 	Version bool
 }
 
-// Flags returns the flag set and a configuration. Parsing with the flag set fills this configuration.
+// Flags returns the flag set and a configuration. When the flag set parses arguments, it sets this configuration.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c := &Config{Enable: cli.List{partLabels, partWorkloads}}
 	fs := flag.NewFlagSet("gpuledger-reconciler", flag.ContinueOnError)

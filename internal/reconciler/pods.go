@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// podInformers returns one informer for all pods if the part "workloads" is enabled, and otherwise an informer for each
-// namespace with exporters.
+// podInformers returns one informer for all pods if the part "workloads" is enabled. Otherwise it returns an informer
+// for each namespace with exporters.
 func (p *program) podInformers(kube apiserver.Client) []cache.SharedIndexInformer {
 	namespaces := p.cfg.Labels.Exporters.Namespaces()
 	if p.cfg.runs(partWorkloads) {

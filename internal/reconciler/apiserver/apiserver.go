@@ -65,7 +65,7 @@ type Client interface {
 	ServedResources(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// Apply sets the given fields of an object by server-side apply (KEP-555), and removes the other fields that the field
+// Apply sets the given fields of an object by server-side apply (KEP-555). It removes the other fields that the field
 // manager set earlier. If other field managers own these fields, Apply takes the fields over. fields is encoded as JSON
 // and must contain apiVersion, kind, the name, and the UID of the object. Without the UID, Apply would create an object
 // that was deleted.

@@ -35,7 +35,7 @@ const (
 const (
 	// lifetime is the period for which a server certificate is valid.
 	lifetime = 90 * 24 * time.Hour
-	// early is the time before the expiry at which a certificate is renewed.
+	// A certificate is renewed this time before its expiry.
 	early = 30 * 24 * time.Hour
 	// The validity of a certificate starts this time before now. So API servers with slow clocks also accept a new
 	// certificate.

@@ -17,7 +17,7 @@ var unique = regexp.MustCompile(`^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F
 
 // ID derives the provider's name for a Node's machine from Node.spec.providerID. If there is no such name, it returns
 // the system UUID. On bare metal, spec.providerID is empty. In k3s, kind, KubeVirt and Tinkerbell, spec.providerID
-// contains the name of either the Node or the virtual machine, and a replacement machine gets the same name.
+// contains the name of either the Node or the virtual machine. A replacement machine gets the same name.
 //
 //	aws:///us-east-1a/i-0a1b2c3d4e5f60718                      i-0a1b2c3d4e5f60718
 //	gce://project/us-central1-a/gke-gpu-pool-1-x7q2            gke-gpu-pool-1-x7q2
@@ -26,8 +26,8 @@ var unique = regexp.MustCompile(`^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F
 //	ocid1.instance.oc1.phx.anyhqljt, oci://ocid1.instance…     ocid1.instance.oc1.phx.anyhqljt
 //	openstack:///7d9c2f10-3bb6-…, hcloud://31415926            7d9c2f10-3bb6-…, 31415926
 //
-// An instance's number in a scale set is not unique across pools, so ID joins the name of the set and the number, in
-// the same way as Azure.
+// An instance's number in a scale set is not unique across pools. So ID joins the name of the set and the number, as
+// Azure does.
 func ID(providerID, systemUUID string) string {
 	scheme, path, found := strings.Cut(strings.TrimSpace(providerID), "://")
 	if !found {

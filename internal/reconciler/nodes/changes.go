@@ -36,9 +36,8 @@ const (
 	approvalLasts = 24 * time.Hour
 	// approvalAgain is the interval between two checks for an approval while changes wait.
 	approvalAgain = 10 * time.Second
-	// approvalPart is a divisor. Each write of the record reserves a twentieth of the approved changes for this
-	// replica. With a smaller divisor, the reconciler writes the record less often, but a restart loses more reserved
-	// changes.
+	// Each write of the record reserves a twentieth of the approved changes for this replica. With a smaller divisor,
+	// the reconciler writes the record less often, but a restart loses more reserved changes.
 	approvalPart = 20
 )
 

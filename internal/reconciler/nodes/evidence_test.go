@@ -153,8 +153,8 @@ func TestForgedExporter(t *testing.T) {
 	}
 }
 
-// TestEvidenceLater checks that a Node is labelled within a minute after evidence of its GPUs appears, and keeps its
-// labels when the evidence disappears.
+// TestEvidenceLater checks that a Node is labelled within a minute after evidence of its GPUs appears. When the
+// evidence disappears, the Node must keep its labels.
 func TestEvidenceLater(t *testing.T) {
 	update := func(change func(*corev1.Node)) func(*world) {
 		return func(w *world) {

@@ -130,8 +130,8 @@ func (m *memory) note(name string, f validator.Finding) (news bool, other string
 }
 
 // failing records the reason why the last write of a Node failed, or an empty reason after a success. It returns true
-// if the result must be logged. Failures are logged only for the first Node with a reason, and successes only when
-// writes no longer fail for any Node.
+// if the result must be logged. A failure is logged only for the first Node with this reason. A success is logged only
+// when writes no longer fail for any Node.
 func (m *memory) failing(name, reason string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

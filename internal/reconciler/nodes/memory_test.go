@@ -111,8 +111,8 @@ func TestFight(t *testing.T) {
 	}
 }
 
-// TestMissed checks that updates of a Node do not shorten the delay after a failed write, and that a new Node with the
-// same name has no delay.
+// TestMissed checks that updates of a Node do not shorten the delay after a failed write. A new Node with the same name
+// must have no delay.
 func TestMissed(t *testing.T) {
 	m := newMemory()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -1,6 +1,6 @@
 // Package outbox sends events to the archive. While the archive is not reachable, events wait in a queue of limited
-// size. If the queue is full, new events are dropped. After drops, and when the archive requests it, the outbox sends
-// the events that describe the current state of the cluster.
+// size. If the queue is full, new events are dropped. The outbox sends the events that describe the current state of
+// the cluster after drops, and when the archive requests them.
 package outbox
 
 import (

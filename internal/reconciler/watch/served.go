@@ -30,8 +30,8 @@ func Served(ctx context.Context, server Server, of schema.GroupVersionResource, 
 	return ok
 }
 
-// ServedVersion waits until the API server serves one of the given versions of a resource, and returns the first
-// version that is served. It returns false if the context ends first.
+// ServedVersion waits until the API server serves at least one of the given versions of a resource. It returns the
+// first served version, or false if the context ends.
 func ServedVersion(ctx context.Context, server Server, versions []schema.GroupVersionResource, log *slog.Logger) (found schema.GroupVersionResource, ok bool) {
 	logged := false
 	for {

@@ -74,8 +74,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestServedEnds checks that Served returns immediately after the context ends, even if the resource is missing or the
-// API server hangs.
+// TestServedEnds checks that Served returns immediately after the end of the context. The resource may be missing, or
+// the API server may hang.
 func TestServedEnds(t *testing.T) {
 	hangs := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))

@@ -29,7 +29,8 @@ func (i *informer) SetWatchErrorHandlerWithContext(h cache.WatchErrorHandlerWith
 	return nil
 }
 
-// TestFailures checks that each failure is counted but logged only once, and that the end of a watch is not a failure.
+// TestFailures checks that each failure is counted, but logged only once. The end of a watch must not count as a
+// failure.
 func TestFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -193,8 +193,8 @@ func (b *book) attachOwner(e *entry) {
 	o.pods[e] = struct{}{}
 }
 
-// disown removes a pod from its controller. If the controller has no other pod, disown also removes the controller, and
-// records the given time as the end of the controller's workloads.
+// disown removes a pod from its controller. If the controller has no other pod, disown also removes the controller. The
+// given time is then the end of the controller's workloads.
 func (b *book) disown(e *entry, from reference, at time.Time) {
 	o := b.owners[from]
 	if o == nil {

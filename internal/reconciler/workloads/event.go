@@ -21,9 +21,9 @@ func eventNames() []string {
 	return []string{eventPhase, eventCondition, eventFailure, eventSpec, eventDeleted, eventSnapshot, eventCreated, eventEnded}
 }
 
-// change is an event of a pod. After a change of leader or a broken watch, the event may be written again, and must
-// then have the same id. Therefore the id does not depend on the time of observation. A new leader may see only a later
-// version of the pod, so the id includes the pod's resource version only if nothing else distinguishes the events.
+// change is an event of a pod. After a change of leader or a broken watch, the program may write the event again. The
+// event must then have the same id. Therefore the id does not depend on the time of observation. The id omits the pod's
+// resource version if possible, because a new leader may see only a later version of the pod.
 type change struct {
 	name    string
 	which   []string // part of the id that distinguishes the pod's events of this name

@@ -171,8 +171,8 @@ func TestEventsAfterHandOver(t *testing.T) {
 	})
 }
 
-// TestEventIDsOutliveVersions checks that a new leader repeats earlier events with the same ids, even if it sees a
-// later version of the pod.
+// TestEventIDsOutliveVersions checks that a new leader repeats earlier events with the same ids, even if the leader
+// sees a later version of the pod.
 func TestEventIDsOutliveVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)

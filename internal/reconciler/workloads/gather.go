@@ -36,8 +36,8 @@ func (w *Workloads) WritePage(to io.Writer) error {
 	return page.Flush()
 }
 
-// mustRender panics if a gauge in the catalogue is not rendered, or if its labels differ from the labels in the
-// catalogue. It does not check the labels from the allow-lists.
+// mustRender panics if the page lacks a gauge of the catalogue, or if a gauge has other labels than in the catalogue.
+// It does not check the labels from the allow-lists.
 func mustRender() {
 	r := newRenderer(Options{})
 	r.strict = true

@@ -36,7 +36,7 @@ type clusterQueues struct {
 	stale map[string]bool
 }
 
-// resolve adds the ClusterQueue to a pod's queue. It normally reads the ClusterQueue from the LocalQueue and ignores
+// resolve adds the ClusterQueue to a pod's queue. It normally reads the ClusterQueue from the LocalQueue. It ignores
 // the pod's label, because anyone who can create pods can set this label.
 func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	switch {

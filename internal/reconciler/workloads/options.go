@@ -35,8 +35,7 @@ type Options struct {
 	Retention time.Duration
 	// PodLabels and PodAnnotations contain the keys of exported labels and annotations.
 	PodLabels, PodAnnotations cli.List
-	// If OwnerLabels is set and a pod lacks a label in PodLabels, the label is taken from the pod's nearest owner that
-	// has the label.
+	// If OwnerLabels is set, a label in PodLabels that a pod lacks comes from the nearest owner with this label.
 	OwnerLabels bool
 	// Events enables the event log. With Snapshots=log or send, a snapshot of the pod follows the pod's events.
 	Events    bool

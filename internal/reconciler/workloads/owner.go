@@ -22,7 +22,7 @@ type reference struct {
 }
 
 // refer converts an owner reference. It truncates each field to the maximum length of a label value, because the API
-// server limits only the size of the whole object, to 1.5 MiB.
+// server limits only the size of the whole object (1.5 MiB).
 func refer(owner *metav1.OwnerReference, namespace string) reference {
 	return reference{
 		apiVersion: shared(labelvalue.Valid(owner.APIVersion)), kind: shared(labelvalue.Valid(owner.Kind)), namespace: shared(namespace),
@@ -100,7 +100,8 @@ func (l *ownerChain) parent(level int) reference {
 
 // replaces reports whether the chain replaces the known chain, which may be nil. A chain that ends with an error
 // replaces no other chain, because its wrong root would create new series in Prometheus. A chain that is only the
-// beginning of the known chain does not replace it either, because owners are often deleted before their pods.
+// beginning of the known chain does not replace the known chain either, because owners are often deleted before their
+// pods.
 func (l *ownerChain) replaces(known *ownerChain) bool {
 	switch {
 	case l.stopped == failed:

@@ -75,8 +75,8 @@ func TestNoPathsFromNames(t *testing.T) {
 	}
 }
 
-// TestOwnersThatNameNothing checks that the reconciler makes no request for an invalid kind, and truncates a long kind
-// to the length of a label value.
+// TestOwnersThatNameNothing checks that the reconciler makes no request for an invalid kind. A long kind must be
+// truncated to the length of a label value.
 func TestOwnersThatNameNothing(t *testing.T) {
 	tests := []struct{ name, apiVersion, kind, owner string }{
 		{"long kind", "apps/v1", strings.Repeat("K", 1<<20), "x"},

@@ -25,7 +25,7 @@ func (pg *page) addLevel(l *level) {
 	}
 }
 
-// stop contains the kind of the owner at which a chain ends early, and the reason.
+// stop describes the end of a chain before its root: the kind of the last owner, and the reason.
 type stop struct {
 	kind string
 	why  reason

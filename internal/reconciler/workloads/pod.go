@@ -85,8 +85,8 @@ func ownerOf(p *corev1.Pod) reference {
 	return refer(owner, p.Namespace)
 }
 
-// finished returns the time when a pod succeeded or failed, or zero if it may still run. If the node rejected the pod,
-// the pod never ran a container, so finished uses the time in the conditions, if there is one.
+// finished returns the time when a pod succeeded or failed, or zero if it may still run. A pod that the node rejected
+// never ran a container. For such a pod, finished uses the time in the conditions, if there is one.
 func finished(p *corev1.Pod) time.Time {
 	if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 		return time.Time{}

@@ -18,7 +18,7 @@ type queue struct {
 	local bool
 }
 
-// or returns q, or other if q has no name. In both cases, the result has the ClusterQueue of q if q has a ClusterQueue.
+// or returns q, or other if q has no name. If q has a ClusterQueue, the result always has this ClusterQueue.
 func (q queue) or(other queue) queue {
 	if q.name == "" {
 		other.cluster = cmp.Or(q.cluster, other.cluster)
@@ -68,7 +68,7 @@ func queueOfPod(p *corev1.Pod) queue {
 }
 
 // queueOfOwner returns the queue in an owner's labels. The owner's labels are needed, because Kueue admits the owner of
-// a pod, and copies the queue to the pod only if the feature AssignQueueLabelsForPods is enabled.
+// a pod. Kueue copies the queue to the pod only if the feature AssignQueueLabelsForPods is enabled.
 func queueOfOwner(labels map[string]string) queue { return newQueue(labels[kueueQueue], "", true) }
 
 func newQueue(name, cluster string, local bool) queue {

@@ -2,7 +2,6 @@ package workloads
 
 import "unique"
 
-// shared returns the interned copy of a string, for names of namespaces, nodes and kinds that many pods have in common.
-// The garbage collector frees unused copies, so arbitrary names in the pods of a tenant do not stay in memory after the
-// pods end.
+// shared returns the interned copy of a string. Many pods have common names of namespaces, nodes and kinds. The garbage
+// collector frees unused copies, so arbitrary names in the pods of a tenant do not stay in memory after the pods end.
 func shared(s string) string { return unique.Make(s).Value() }

@@ -96,7 +96,7 @@ var upstream = []struct {
 	},
 }
 
-// TestUpstreamOwners checks that each chain ends at the object that a person creates, and that the shipped role permits
+// TestUpstreamOwners checks that each chain ends at the object that a person creates. The shipped role must permit
 // reading exactly the kinds in these chains.
 func TestUpstreamOwners(t *testing.T) {
 	readable := ownersOfManifest(t)
