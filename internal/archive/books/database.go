@@ -226,7 +226,7 @@ func (d *database) check(ctx context.Context, of Query, to *Statement) (err erro
 
 func (d *database) charges(ctx context.Context, of Query) ([]table.Charge, error) {
 	all := newSums(of) // sorts the charges
-	parts, err := d.spans(ctx, of, table.Days)
+	parts, err := d.chargeSpans(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -245,19 +245,18 @@ func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums)
 	if i := slices.Index(names, hourColumn); i >= 0 {
 		names[i] = part.table(hourColumn, "day")
 	}
+	byModel := slices.Index(names, modelColumn)
+	if byModel >= 0 {
+		names[byModel] = part.table("coalesce(hour_model, day_model)", modelColumn)
+	}
 	s := sqldb.SQL("select " + strings.Join(names, ", "))
 	for _, a := range table.Amounts {
 		s.Add(", " + d.sum(table.Charges, a.Column))
 		columns = append(columns, table.Column{Type: a.Type})
 	}
 	s.Add(" from {" + part.table("billed", table.Days.Name) + "}")
-	if slices.Contains(of.By, modelColumn) {
-		whole, err := d.whole(ctx, of)
-		if err != nil {
-			return err
-		}
-		s.Add(" left join (select uuid, max(model) as model from {" + whole.table(table.GPUHours.Name, table.GPUDays.Name) + "}").
-			Join(whole.where()).Add(" group by uuid) as models using (uuid)")
+	if byModel >= 0 {
+		s.Join(part.models())
 	}
 	s.Join(of.condition(part))
 	if len(of.By) > 0 {

@@ -45,13 +45,62 @@ func (d *database) filled(ctx context.Context, days table.Table) (found bool, er
 	return found, err
 }
 
-// whole extends the period of a query to whole days, because daily sums cannot answer for a part of a day. If there are
-// no daily sums of places, it does not change the period.
-func (d *database) whole(ctx context.Context, of Query) (span, error) {
-	if filled, err := d.filled(ctx, table.GPUDays); err != nil || !filled {
-		return span{false, of.From, of.Until}, err
+// chargeSpans divides the period of a statement. Daily sums of charges have no model. So in a statement by model, a day
+// on which a GPU has several models is read by hour. A span of hours then ends at midnight, because [span.models] needs
+// the day of these hours.
+func (d *database) chargeSpans(ctx context.Context, of Query) ([]span, error) {
+	parts, err := d.spans(ctx, of, table.Days)
+	if err != nil || !slices.Contains(of.By, modelColumn) {
+		return parts, err
 	}
-	return span{true, table.Day(of.From), table.Day(of.Until.Add(24*time.Hour - 1))}, nil
+	var all []span
+	for _, part := range parts {
+		var several map[int64]bool
+		if part.daily {
+			if several, err = d.severalModels(ctx, of, part); err != nil {
+				return nil, err
+			}
+		}
+		for from := part.from; from.Before(part.until); {
+			next := earlier(table.Day(from).AddDate(0, 0, 1), part.until)
+			daily := several != nil && !several[from.Unix()]
+			if last := len(all) - 1; daily && last >= 0 && all[last].daily {
+				all[last].until = next
+			} else {
+				all = append(all, span{daily, from, next})
+			}
+			from = next
+		}
+	}
+	return all, nil
+}
+
+// severalModels returns the days on which a GPU has several models, as Unix seconds. It returns nil if the database has
+// no daily sums of GPUs.
+func (d *database) severalModels(ctx context.Context, of Query, days span) (map[int64]bool, error) {
+	if filled, err := d.filled(ctx, table.GPUDays); err != nil || !filled {
+		return nil, err
+	}
+	found := make(map[int64]bool)
+	s := sqldb.SQL("select distinct day from (select day from {gpu_days}").Join(of.ofClusters().condition(days)).
+		Add(" group by cluster, day, uuid having min(nullif(model, '')) <> max(model)) as several")
+	err := d.rows(ctx, s, []table.Column{{Type: table.Date}}, func(row []table.Cell) error {
+		found[row[0].Time().Unix()] = true
+		return nil
+	})
+	return found, err
+}
+
+// models returns a join that adds the model to charges, as [table.Models] does.
+func (s span) models() *sqldb.Statement {
+	if s.daily {
+		return sqldb.SQL(" left join (select cluster, day, uuid, max(model) as model from {gpu_days}").Join(s.where()).
+			Add(" group by cluster, day, uuid) as models using (cluster, day, uuid)")
+	}
+	day := span{false, table.Day(s.from), table.Day(s.from).AddDate(0, 0, 1)}
+	return sqldb.SQL(" left join (select cluster, hour, node, uuid, nullif(model, '') as hour_model from {gpu_hours}").Join(s.where()).
+		Add(") as hour_models using (cluster, hour, node, uuid) left join (select cluster, uuid, max(model) as day_model from {gpu_hours}").Join(day.where()).
+		Add(" group by cluster, uuid) as day_models using (cluster, uuid)")
 }
 
 // daily reports whether all charges of a day belong to the same sums. This is false if the query groups by hour, or if

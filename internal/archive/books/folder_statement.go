@@ -54,7 +54,7 @@ func (s Query) chargeColumns() []string {
 	}
 	columns = append(columns, s.By...)
 	if slices.Contains(s.By, modelColumn) {
-		columns = append(columns, "uuid")
+		columns = append(columns, "node", "uuid")
 	}
 	slices.Sort(columns[1:])
 	columns = slices.Compact(columns)
@@ -98,22 +98,20 @@ func (s *folderStatement) mark(ctx context.Context, day filedDay) (err error) {
 	return nil
 }
 
-func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]string, error) {
-	models := make(map[string]string)
+func (s *folderStatement) models(ctx context.Context, day filedDay) (*table.Models, error) {
+	models := new(table.Models)
 	if !slices.Contains(s.By, modelColumn) {
 		return models, nil
 	}
-	err := s.reader.Read(ctx, day.Of(table.GPUHours), []string{"uuid", "model"}, func(row []table.Cell) {
-		if row[1].Text != "" {
-			models[row[0].Text] = row[1].Text
-		}
+	err := s.reader.Read(ctx, day.Of(table.GPUHours), []string{hourColumn, "node", "uuid", modelColumn}, func(row []table.Cell) {
+		models.Add(row[0].Int, row[1].Text, row[2].Text, row[3].Text)
 	})
 	return models, err
 }
 
 // charge adds the charges or corrections of a day. After a crash, a correction may have a later revision than its hour.
 // charge ignores such corrections.
-func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDay, models map[string]string) error {
+func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDay, models *table.Models) error {
 	matches := s.filter(s.columns)
 	read := s.columns
 	if t.Name == table.Corrections.Name {
@@ -129,7 +127,7 @@ func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDa
 		for i := range s.fields {
 			s.fields[i].SetCell(&c, row[i])
 		}
-		c.Cluster, c.Model = day.Cluster, models[c.UUID]
+		c.Cluster, c.Model = day.Cluster, models.Of(row[0].Int, c.Node, c.UUID)
 		s.charges.add(&c)
 	})
 }

@@ -216,12 +216,12 @@ func (h foldedHour) hour() Hour {
 }
 
 func (h foldedHour) charge(of Query, to *sums) {
-	models := make(map[string]string)
+	hour, models := h.Start.UnixMilli(), new(table.Models)
 	for _, g := range h.GPUs {
-		models[g.UUID] = cmp.Or(g.Model, models[g.UUID])
+		models.Add(hour, g.Node, g.UUID, g.Model)
 	}
 	for _, c := range h.Charges {
-		c.Cluster, c.Hour, c.Model = h.Cluster, h.Start, models[c.UUID]
+		c.Cluster, c.Hour, c.Model = h.Cluster, h.Start, models.Of(hour, c.Node, c.UUID)
 		if matches(of, &c, table.ChargeField) {
 			to.add(&c)
 		}

@@ -148,11 +148,13 @@ func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, file
 			sums, groups = append(sums, c.Name), append(groups, c.Name)
 		}
 	}
+	day := t.dialect.views("date(hour)")
 	text = SQL("insert into {monthly_charges} ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
-select cluster, ?, ?, coalesce(model, ''), `+strings.Join(sums, ", ")+`
-from {billed}
-left join (select uuid, max(model) as model from {gpu_hours}`, m.Month, table.HoursText(m.Month, hours)).Join(in(m)).Add(` group by uuid) as models using (uuid)
-where cluster = ? and hour in (?)
-group by cluster, model, `+strings.Join(groups, ", "), m.Cluster, hours)
+select cluster, ?, ?, coalesce(hour_model, day_model, ''), `+strings.Join(sums, ", ")+`
+from (select billed.*, `+day+` as day from {billed} as billed`, m.Month, table.HoursText(m.Month, hours)).Join(in(m)).Add(`) as billed
+left join (select hour, node, uuid, nullif(model, '') as hour_model from {gpu_hours}`).Join(in(m)).Add(`) as hour_models using (hour, node, uuid)
+left join (select `+day+` as day, uuid, max(model) as day_model from {gpu_hours}`).Join(in(m)).Add(` group by `+day+`, uuid) as day_models using (day, uuid)
+where hour in (?)
+group by cluster, coalesce(hour_model, day_model, ''), `+strings.Join(groups, ", "), hours)
 	return t.exec(ctx, text)
 }

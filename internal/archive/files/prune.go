@@ -160,23 +160,20 @@ func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
 }
 
 func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, except map[int64]bool) ([][]any, error) {
-	models := make(map[string]string)
+	all := &filedSums{Sums: table.NewSums(p.cluster, p.month), filed: maps.Clone(filed), charged: make(map[int64]int64)}
+	maps.DeleteFunc(all.filed, func(at int64, _ []any) bool { return except[at] })
 	for _, day := range p.days {
-		rows, err := p.rows(ctx, dayFile(as, table.GPUHours, p.cluster, day))
+		gpus, err := p.rows(ctx, dayFile(as, table.GPUHours, p.cluster, day))
 		if err != nil {
 			return nil, err
 		}
-		table.Models(rows, models)
-	}
-	all := &filedSums{Sums: table.NewSums(p.cluster, p.month, models), filed: maps.Clone(filed), charged: make(map[int64]int64)}
-	maps.DeleteFunc(all.filed, func(at int64, _ []any) bool { return except[at] })
-	for _, day := range p.days {
+		models := table.NewModels(gpus)
 		for _, t := range []table.Table{table.Charges, table.Corrections} {
 			rows, err := p.rows(ctx, dayFile(as, t, p.cluster, day))
 			if err != nil {
 				return nil, err
 			}
-			all.add(t, rows)
+			all.add(t, rows, models)
 		}
 	}
 	return all.Rows(all.hours()), nil
@@ -190,7 +187,7 @@ type filedSums struct {
 
 // A crash can leave corrections with a later revision than the manifest. add omits them. It also omits corrections if
 // an administrator has removed the charges of the hour.
-func (s *filedSums) add(t table.Table, rows [][]any) {
+func (s *filedSums) add(t table.Table, rows [][]any, models *table.Models) {
 	for _, row := range rows {
 		at := row[hourColumn].(time.Time).Unix()
 		of := s.filed[at]
@@ -202,7 +199,7 @@ func (s *filedSums) add(t table.Table, rows [][]any) {
 		case table.Unsummed(of, s.charged[at]) || row[revisionColumn].(int64) > table.FiledIn(of).Revision:
 			continue
 		}
-		s.Add(t, row)
+		s.Add(t, row, models)
 	}
 }
 

@@ -108,10 +108,16 @@ type history struct {
 	want   statement
 }
 
+// renamedAt is the last hour before a driver upgrade renames models.
+var renamedAt = time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)
+
 // hour returns an hour with random charges to pods, units and reasons.
 func (h *history) hour(cluster string, start time.Time) *table.Hour {
 	f := &table.Hour{Cluster: cluster, Start: start}
 	models := []string{"H100", "A100", ""}
+	if start.After(renamedAt) {
+		models = []string{"A100", "B200", ""}
+	}
 	for i, model := range models {
 		f.GPUs = append(f.GPUs, table.GPU{Node: "a", UUID: "GPU-" + strconv.Itoa(i), Model: model, Scrapes: 60})
 		for j := range 3 {
@@ -162,7 +168,7 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	}
 	next.Revision, next.State, next.Digest, next.Corrections = 2, table.Corrected, "other", []table.Charge{change}
 	check(t, s.Correct(t.Context(), &next))
-	h.want.add(of.Cluster, of.Start, "H100", &change)
+	h.want.add(of.Cluster, of.Start, of.GPUs[0].Model, &change)
 }
 
 // late returns an hour without samples that an operator accepted. It also returns a correction of this hour with random

@@ -9,28 +9,19 @@ import (
 type Sums struct {
 	cluster string
 	month   time.Time
-	models  map[string]string // models by UUID
-	all     []*Charge         // sums in the order of their first rows
+	all     []*Charge // sums in the order of their first rows
 	sums    map[Charge]*Charge
 }
 
-// NewSums returns empty sums. models contains the models of GPUs by UUID.
-func NewSums(cluster string, month time.Time, models map[string]string) *Sums {
-	return &Sums{cluster: cluster, month: month, models: models, sums: make(map[Charge]*Charge)}
+// NewSums returns empty sums.
+func NewSums(cluster string, month time.Time) *Sums {
+	return &Sums{cluster: cluster, month: month, sums: make(map[Charge]*Charge)}
 }
 
-// Models adds the models of GPUs from rows of gpu_hours. If a GPU has several models, it selects the greatest text. The
-// databases select the same model.
-func Models(rows [][]any, to map[string]string) {
-	for _, row := range rows {
-		uuid := GPUHours.value(row, "uuid").(string)
-		to[uuid] = max(to[uuid], GPUHours.value(row, "model").(string))
-	}
-}
-
-// Add adds a row of charges or corrections.
-func (s *Sums) Add(t Table, row []any) {
-	c := Charge{Cluster: s.cluster, Hour: s.month, Model: s.models[t.value(row, "uuid").(string)]}
+// Add adds a row of charges or corrections. models contains the models on the day of the row.
+func (s *Sums) Add(t Table, row []any, models *Models) {
+	hour, node, uuid := t.value(row, "hour").(time.Time), t.value(row, "node").(string), t.value(row, "uuid").(string)
+	c := Charge{Cluster: s.cluster, Hour: s.month, Model: models.Of(hour.UnixMilli(), node, uuid)}
 	for _, f := range summed {
 		f.set(&c, t.value(row, f.Name))
 	}

@@ -156,11 +156,15 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 		l.counters[series] += more
 		add(l.counters[series], metric, labels...)
 	}
+	model := "NVIDIA H100 80GB HBM3"
+	if node == "n1" && minute >= 35*60+20 { // a driver upgrade renames the model
+		model = "NVIDIA H100"
+	}
 	watts := 100 + float64(board[0]-'A')*10 + float64(minute%7)
 	energy := watts * 60
 	count("gpuledger_board_energy_joules_total", energy)
 	add(1, "gpuledger_placement_info", "chassis_serial", "C-"+node, "chassis_slot", node[1:],
-		"pci_bus_id", address, "model", "NVIDIA H100 80GB HBM3", "system_uuid", "machine-of-"+node)
+		"pci_bus_id", address, "model", model, "system_uuid", "machine-of-"+node)
 	add(float64(l.created[key].Unix()), "gpuledger_board_created_timestamp_seconds")
 	if board == "C" && minute >= 30*60 {
 		count("gpuledger_board_xid_errors_total", map[bool]float64{true: 1}[minute == 30*60], "xid", "79")

@@ -337,15 +337,22 @@ func TestModelsOfPruned(t *testing.T) {
 		sinks = append(sinks, sink)
 	}
 	random := rand.New(rand.NewPCG(5, 6))
+	september := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
+	models := func(at time.Time) map[string]string { // a driver upgrade on the first day of October renames models
+		if at.Before(september.Add(721 * time.Hour)) {
+			return map[string]string{"GPU-0": "H100", "GPU-1": "A100"}
+		}
+		return map[string]string{"GPU-0": "A100", "GPU-1": "B200"}
+	}
 	want := make(map[string]int64) // energy by model, month, team and reason
 	add := func(h *table.Hour, c table.Charge) {
-		want[strings.Join([]string{h.Start.Format("2006-01"), map[string]string{"GPU-0": "H100", "GPU-1": "A100"}[c.UUID], c.Team, c.Reason}, " | ")] += c.Energy
+		want[strings.Join([]string{h.Start.Format("2006-01"), models(h.Start)[c.UUID], c.Team, c.Reason}, " | ")] += c.Energy
 	}
-	september := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
 	for _, n := range []int{0, 1, 719, 720, 721, 1463, 1464, 1500} { // hours around the ends of months
 		h := &table.Hour{Cluster: "east", Start: september.Add(time.Duration(n) * time.Hour)}
-		for i, model := range []string{"H100", "A100"} {
-			g := table.GPU{Node: "a", UUID: fmt.Sprintf("GPU-%d", i), Model: model, Scrapes: 60, First: h.Start, Last: h.Start.Add(time.Minute)}
+		for i := range 2 {
+			uuid := fmt.Sprintf("GPU-%d", i)
+			g := table.GPU{Node: "a", UUID: uuid, Model: models(h.Start)[uuid], Scrapes: 60, First: h.Start, Last: h.Start.Add(time.Minute)}
 			number := func() int64 { return random.Int64N(1 << 40) }
 			for _, c := range []table.Charge{
 				{Namespace: "ml", Pod: "p", PodUID: "u", Team: []string{"", "équipe"}[n%2], WorkloadKind: "Job", WorkloadName: "j"},

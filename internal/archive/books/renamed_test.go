@@ -1,0 +1,124 @@
+package books_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// renamedHours is the length of the history in TestRenamed. renamings contains the number of minutes after which the
+// driver reports another model for each GPU: during an hour, and at the end of a day.
+const renamedHours = 4 * 24
+
+var renamings = []int{30*60 + 20, 48*60 + 1}
+
+// modelOf returns the model of a GPU. The names of GPU-0 are in descending order, and the names of GPU-1 in ascending
+// order.
+func modelOf(gpu int, renamed bool) string {
+	if (gpu == 0) == renamed {
+		return "A100"
+	}
+	return "H100"
+}
+
+// renamed returns samples of two GPUs. GPU-0 uses 1 W, and GPU-1 uses 2 W. A pod is charged for all energy.
+func renamed() *foldtest.Store {
+	samples := foldtest.NewStore()
+	for i, minute := range renamings {
+		for n := range renamedHours*60 + 1 {
+			model := modelOf(i, n >= minute)
+			at, joules := begin.Add(time.Duration(n)*time.Minute), float64(60*n*(i+1))
+			gpu := []string{"cluster", "east", "node", "n1", "UUID", fmt.Sprint("GPU-", i), "serial", fmt.Sprint("S", i)}
+			pod := append(slices.Clone(gpu), "namespace", "ml", "pod", "p", "pod_uid", "u")
+			samples.Add(at, 1, "gpuledger_placement_info", append(slices.Clone(gpu), "model", model)...)
+			samples.Add(at, joules, "gpuledger_board_energy_joules_total", gpu...)
+			samples.Add(at, joules, "gpuledger_allocation_energy_joules_total", pod...)
+		}
+	}
+	return samples
+}
+
+// TestRenamed compares statements by model from samples and from all kinds of archives. Both GPUs have another model
+// after a driver upgrade. The energy of an hour belongs to the model at the last scrape of the hour.
+func TestRenamed(t *testing.T) {
+	samples := renamed()
+	server := httptest.NewServer(foldtest.API{Store: samples})
+	defer server.Close()
+	var hours []*table.Hour
+	for n := range renamedHours {
+		h, err := fold.Fold(samples.Input(begin.Add(time.Duration(n) * time.Hour)))
+		check(t, err)
+		hours = append(hours, h)
+	}
+	sources := map[string]books.Source{"samples": openStore(t, server.URL, "samples")}
+	for _, kind := range bookstest.Kinds {
+		sources[kind] = bookstest.Open(t, bookstest.File(t, kind, hours...))
+	}
+	random := rand.New(rand.NewPCG(1, 4))
+	periods := [][2]int{{1, renamedHours}, {24, 48}, {30, 31}, {31, 48}, {47, 49}}
+	for range 8 {
+		from := 1 + random.IntN(renamedHours-1)
+		periods = append(periods, [2]int{from, from + 1 + random.IntN(renamedHours-from)})
+	}
+	for _, p := range periods {
+		of := books.Query{From: begin.Add(time.Duration(p[0]) * time.Hour), Until: begin.Add(time.Duration(p[1]) * time.Hour)}
+		want := make(map[string]int64)
+		for n := p[0]; n < p[1]; n++ {
+			for i, minute := range renamings {
+				want[modelOf(i, n >= minute/60)] += int64(i+1) * 3_600_000
+			}
+		}
+		for name, source := range sources {
+			for _, by := range [][]string{{"model"}, {"hour", "model", "reason"}} {
+				of.By = by
+				st, err := source.Statement(t.Context(), of)
+				check(t, err)
+				got := make(map[string]int64)
+				for _, c := range st.Charges {
+					got[c.Model] += c.Energy
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s, hours %v by %v (-want +got):\n%s", name, p, by, diff)
+				}
+			}
+		}
+	}
+	for _, source := range sources {
+		check(t, source.Close())
+	}
+}
+
+// TestModelOfCorrection corrects an hour that an operator accepted without samples. The archive then has the charges of
+// the hour, but not its GPUs. These charges have the model of the other hours of the day.
+func TestModelOfCorrection(t *testing.T) {
+	accepted, corrected := sinktest.Complete(&table.Hour{Cluster: "east", Start: hour("east", 4).Start}), hour("east", 4)
+	accepted.State, accepted.Reason = table.Gaps, "outage"
+	corrected.Revision, corrected.State, corrected.Corrections = 2, table.Corrected, table.Difference(nil, corrected.Charges)
+	for _, kind := range bookstest.Kinds {
+		source := bookstest.Open(t, bookstest.File(t, kind, hour("east", 3), accepted, corrected))
+		for energy, of := range map[int64]books.Query{
+			200: {From: accepted.Start, Until: accepted.Start.Add(time.Hour)},
+			400: {From: begin, Until: begin.AddDate(0, 0, 1)},
+		} {
+			of.By = []string{"model"}
+			st, err := source.Statement(t.Context(), of)
+			check(t, err)
+			if len(st.Charges) != 1 || st.Charges[0].Model != "H100" || st.Charges[0].Energy != energy {
+				t.Errorf("%s: charges %+v, want %d mJ of an H100", kind, st.Charges, energy)
+			}
+		}
+		check(t, source.Close())
+	}
+}
