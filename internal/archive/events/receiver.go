@@ -54,9 +54,9 @@ type Receiver struct {
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// repeated contains the clusters whose state was requested again since events were last lost. Events are lost if
-	// the program stops while they are queued, or if a full queue drops them.
-	repeated map[string]bool
+	// asked contains the clusters whose state was requested since events were last lost. Events are lost if the program
+	// stops while they are queued, or if a full queue drops them.
+	asked map[string]question
 }
 
 // New returns a receiver that stores events in all destinations. The caller must also call Run.
@@ -71,24 +71,6 @@ func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 		})
 	}
 	return r
-}
-
-// repeat makes the receiver request the state of every cluster again. It is called at the start, because the last run
-// may have lost its queues. It is also called after events were dropped.
-func (r *Receiver) repeat() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.repeated = make(map[string]bool)
-}
-
-// ask requests the current state from the sender of a cluster. It requests the state only once.
-func (r *Receiver) ask(w http.ResponseWriter, cluster string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.repeated[cluster] {
-		r.repeated[cluster] = true
-		w.Header().Set(event.RepeatHeader, "true")
-	}
 }
 
 type refusal struct {
@@ -151,7 +133,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	if err := r.file(ctx, batch{cluster, table.Place(events, now), size, now}); err != nil {
 		return err
 	}
-	r.ask(w, cluster)
+	r.ask(w, cluster, identify(events))
 	return nil
 }
 
