@@ -54,9 +54,9 @@ type Receiver struct {
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// asked contains the clusters whose state was requested since events were last lost. Events are lost if the program
-	// stops while they are queued, or if a full queue drops them.
-	asked map[string]question
+	// questions contains the clusters whose state was requested since events were last lost. Events are lost if the
+	// program stops while they are queued, or if a full queue drops them.
+	questions map[string]question
 }
 
 // New returns a receiver that stores events in all destinations. The caller must also call Run.

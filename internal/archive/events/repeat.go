@@ -34,7 +34,7 @@ func identify(events []event.Event) (request [sha256.Size]byte) {
 func (r *Receiver) repeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked = make(map[string]question)
+	r.questions = make(map[string]question)
 }
 
 // ask requests the current state from the sender of a cluster. If the sender receives no response, it sends the same
@@ -44,12 +44,12 @@ func (r *Receiver) ask(w http.ResponseWriter, cluster string, request [sha256.Si
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	last, asked := r.asked[cluster]
-	late := asked && now.Sub(last.at) >= repetition
-	if asked && (request != last.request || late && last.late) {
-		r.asked[cluster] = question{}
+	last, found := r.questions[cluster]
+	late := found && now.Sub(last.at) >= repetition
+	if found && (request != last.request || late && last.late) {
+		r.questions[cluster] = question{}
 		return
 	}
-	r.asked[cluster] = question{request, now, late}
+	r.questions[cluster] = question{request, now, late}
 	w.Header().Set(event.RepeatHeader, "true")
 }
