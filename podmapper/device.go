@@ -96,9 +96,9 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 // node returns the path of an NVIDIA GPU's device node below /dev.
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
-// parseAMD parses the name of a device in sysfs, which is a PCI address, or amdgpu_xcp_<n> for a partition. The address
-// of a divided GPU is the name of its first partition. The id of a GPU that is passed through to a virtual machine is
-// the number of an IOMMU group, which parseAMD rejects.
+// parseAMD parses the name of a device in sysfs, which is a PCI address, or amdgpu_xcp_<n> for a partition. The first
+// partition of a divided GPU is listed by the GPU's PCI address. The id of a GPU that is passed through to a virtual
+// machine is the number of an IOMMU group, which parseAMD rejects.
 func parseAMD(id string) (gpu.DeviceName, bool) {
 	number, isPartition := strings.CutPrefix(id, "amdgpu_xcp_")
 	if !isPartition {

@@ -168,9 +168,9 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
-// Tidy deletes data that the ledger probably does not need before the next boot of the node. If a GPU is not known, it
-// was replaced, and Tidy deletes its book. If a GPU is known but not shown, it has been lost for a long time. Tidy then
-// deletes only the process accounts of its book, in case the GPU returns.
+// Tidy deletes data that the ledger probably does not need before the next boot of the node. The record of a replaced
+// GPU, which is no longer known, is deleted. A GPU that is known but not shown has been lost for a long time. Tidy
+// deletes only its process accounts, in case the GPU returns.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
 		known, shown := is(uuid)

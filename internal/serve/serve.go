@@ -90,8 +90,8 @@ func (s *Server) Serving(do func()) { s.serving = do }
 // Collector returns a collector of the server's overload metric.
 func (s *Server) Collector() prometheus.Collector { return s.overload }
 
-// Run serves until the context ends. While another program uses an address, Run retries. It does not return, because a
-// pod is not ready while one of its sidecars has exited.
+// Run serves until the context ends. While another program uses an address, Run tries again. If it returned, this
+// sidecar would exit, and the pod would not be ready.
 func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 	logged := ""
 	for {

@@ -40,7 +40,7 @@ type bench struct {
 	journal journal
 	pidInfo pidInfoRule
 	smShare smShareRule
-	// previous and scraped simulate other programs. These programs continue while the exporter is down.
+	// These rules simulate other programs, which continue while the exporter is down.
 	previous previousRule
 	scraped  scrapedRule
 }

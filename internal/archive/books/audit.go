@@ -25,8 +25,8 @@ type Audit struct {
 	*Statement
 	// Found contains the hours with rows in gpu_hours, by cluster. The manifest may contain further hours.
 	Found map[string]map[time.Time]bool
-	// WrongDays contains the whole days whose stored sums differ from the sums of their hours, sorted. A wrong stored
-	// sum makes statements of long periods wrong.
+	// WrongDays contains the whole days whose stored sums differ from the sums of their hours, sorted. Statements of
+	// long periods read these sums.
 	WrongDays []ClusterDay
 }
 

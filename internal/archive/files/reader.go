@@ -47,7 +47,7 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 }
 
 // OpenBucket opens an archive in an S3-compatible store for reading. It needs permission to list the bucket and to read
-// objects. flag is the flag that sets the URL, for use in errors.
+// objects. Errors name the flag that sets the URL.
 func OpenBucket(ctx context.Context, c S3, flag string) (*Reader, error) {
 	b, err := newBucket(c, flag)
 	if err != nil {

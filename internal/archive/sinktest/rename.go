@@ -19,8 +19,8 @@ type Renamer interface {
 // NewName is the new name of [Cluster] in [TestRename].
 const NewName = "east, \"new\""
 
-// FileForRename writes complete, corrected and pruned hours of two clusters, and events. After [Cluster] is renamed,
-// the sink must contain the returned rows.
+// FileForRename writes complete, corrected and pruned hours of two clusters, and events. It returns the rows that the
+// sink must contain after the test has renamed [Cluster].
 func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	t.Helper()
 	h := &history{rand.New(rand.NewPCG(3, 4)), make(statement)}

@@ -121,7 +121,7 @@ func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.F
 	return s.filed.Filed(cluster, hour), nil
 }
 
-// Clusters returns the first and last printed hour of each cluster.
+// Clusters returns, for each cluster, the first and the last hour whose rows were printed.
 func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, error) {
 	return s.filed.Clusters(), nil
 }

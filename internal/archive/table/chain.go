@@ -139,8 +139,8 @@ func rowsDigest(t Table, rows [][]any) string {
 }
 
 // addRows adds rows to a digest, sorted by their text. The text of a row is a line of column="value". It omits empty
-// values and zeros, so that columns of later versions do not change the digest. It keeps known zeros of the type
-// [OptionalInt].
+// values and zeros, so that columns of later versions do not change the digest. A zero of the type [OptionalInt] is in
+// the text, because it differs from an unknown number.
 func addRows(to hash.Hash, t Table, rows [][]any) {
 	lines := make([]string, len(rows))
 	for i, row := range rows {

@@ -94,7 +94,7 @@ func (o *Options) takesOver(e metav1.ManagedFieldsEntry) bool {
 		e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
 
-// keys contains the labels and annotations of a Node that this program owns.
+// keys contains the names of the labels and annotations that this program owns on a Node.
 type keys struct{ labels, annotations []string }
 
 func (k keys) empty() bool { return len(k.labels) == 0 && len(k.annotations) == 0 }

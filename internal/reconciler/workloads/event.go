@@ -22,8 +22,8 @@ func eventNames() []string {
 }
 
 // change is an event of a pod. After a change of leader or a broken watch, the program may write the event again. The
-// event must then have the same id. Therefore the id does not depend on the time of observation. The id omits the pod's
-// resource version if possible, because a new leader may see only a later version of the pod.
+// event must then have the same id. Therefore the id does not depend on the time of observation. If another part
+// distinguishes the event, the id omits the pod's resource version, because a new leader may see only a later version.
 type change struct {
 	name    string
 	which   []string // part of the id that distinguishes the pod's events of this name

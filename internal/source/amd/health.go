@@ -65,7 +65,7 @@ func (r *reader) memoryCounters() (all []gpu.Counter) {
 }
 
 // addMemoryErrors adds the sums of the errors over all blocks. If the count of a block is no longer known, the sum is
-// absent. Otherwise the sum would decrease.
+// absent. A sum without this block would look like a counter that restarted.
 func (r *reader) addMemoryErrors(h *healthValues) {
 	counts := make(map[rasKey]uint64, len(r.ras))
 	for _, e := range r.ras {

@@ -353,8 +353,8 @@ func testLarge(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// large returns an hour with more rows than one SQL statement inserts. Its strings contain non-Latin characters and
-// have at least the maximum length.
+// large returns an hour that needs more than one insert statement. Its strings contain non-Latin characters and have at
+// least the maximum length.
 func large() *table.Hour {
 	h := sinktest.Hour(sinktest.Noon, 7)
 	charge := h.Charges[0]

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestRun starts two replicas of the command run. Both must write the same hours to a database and to a folder,
+// TestRun starts "gpuledger-archive run" twice. Both replicas must write the same hours to a database and to a folder,
 // although only one can lock the folder. After SIGTERM, each must end within a second.
 func TestRun(t *testing.T) {
 	const past = 10
