@@ -58,7 +58,7 @@ func TestSlowStart(t *testing.T) {
 func TestSlowStartOfTheLast(t *testing.T) {
 	for name, restart := range map[string]bool{"running": false, "restarted": true} {
 		t.Run(name, func(t *testing.T) {
-			sc, err := simnode.Lookup("churn")
+			sc, err := simnode.Lookup("gb200")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestSlowStartOfTheLast(t *testing.T) {
 
 // TestLossDuringSlowStart loses a GPU while the first call for another GPU hangs. Only the lost GPU must count as lost.
 func TestLossDuringSlowStart(t *testing.T) {
-	sc, err := simnode.Lookup("churn")
+	sc, err := simnode.Lookup("gb200")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestLossDuringSlowStart(t *testing.T) {
 // TestSlowStartAfterOutage starts the exporter after an outage of ten minutes, while the first call for a GPU hangs. The
 // finding not_answering must appear only after the call has hung for five minutes.
 func TestSlowStartAfterOutage(t *testing.T) {
-	sc, err := simnode.Lookup("churn")
+	sc, err := simnode.Lookup("gb200")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,9 +131,11 @@ func TestSlowStartAfterOutage(t *testing.T) {
 	b.start()
 	b.untilRead(0, 1, 2)
 	check("after the outage", false)
-	b.run(4 * 60)
+	b.advance(4 * time.Minute)
+	b.run(2)
 	check("after four minutes", false)
-	b.run(2 * 60)
+	b.advance(2 * time.Minute)
+	b.run(2)
 	check("after six minutes", true)
 	b.fault()
 	b.untilRead(0, 1, 2, 3)
