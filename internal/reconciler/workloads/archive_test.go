@@ -165,33 +165,47 @@ func TestArchive(t *testing.T) {
 	})
 }
 
-// TestWorkloadEnd checks the event for the end of a workload. One call of sweep removes all pods of the workload,
-// because they end shortly after one another.
+// TestWorkloadEnd checks the events for the ends of workloads. One call of sweep removes all pods of all workloads,
+// because they end shortly after one another. There are many workloads, because the pods of a few workloads could be
+// removed in the right order by chance.
 func TestWorkloadEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		owners := chain("batch/v1 Job")
-		owners[0].CreationTimestamp = at(-time.Minute)
+		const jobs, pods = 20, 4
+		var owners []*metav1.PartialObjectMetadata
+		for j := range jobs {
+			owners = append(owners, object("batch/v1", "Job", "team-a", "job"+strconv.Itoa(j), nil))
+			owners[j].CreationTimestamp = at(-time.Minute)
+		}
 		w := newWorld(t, nil, objects(owners)...)
 		archive := w.archived("-retention=10m")
 		w.lead()
 		defer w.stop()
-		const pods = 12
-		for i := range pods {
-			w.create("pods", gpuPod("p"+strconv.Itoa(i), "1", owners[0]))
+		name := func(job, pod int) string { return "p" + strconv.Itoa(job) + "-" + strconv.Itoa(pod) }
+		for j, owner := range owners {
+			for i := range pods {
+				w.create("pods", gpuPod(name(j, i), "1", owner))
+			}
 		}
 		time.Sleep(31 * time.Second) // sweep runs every 30 seconds
-		last := time.Time{}
+		want := make(map[string]time.Time)
 		for i := range pods {
-			time.Sleep(2 * time.Second)
-			w.delete("pods", "p"+strconv.Itoa(i))
-			last = time.Now()
+			for j, owner := range owners {
+				time.Sleep(100 * time.Millisecond)
+				w.delete("pods", name(j, i))
+				want[owner.Name] = time.Now().UTC()
+			}
 		}
 		time.Sleep(11 * time.Minute)
 		synctest.Wait()
 		events, _ := archive.take()
-		i := slices.IndexFunc(events, func(e event.Event) bool { return e.Kind == "workload_ended" })
-		if i < 0 || !events[i].At.Equal(last) {
-			t.Errorf("the workload ended at %s in %+v, want %s", events[max(i, 0)].At, events[max(i, 0)], last)
+		ended := make(map[string]time.Time)
+		for _, e := range events {
+			if e.Kind == "workload_ended" {
+				ended[e.WorkloadName] = e.At
+			}
+		}
+		if diff := cmp.Diff(want, ended); diff != "" {
+			t.Errorf("ends of the workloads (-want +got):\n%s", diff)
 		}
 	})
 }
