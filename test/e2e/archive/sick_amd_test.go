@@ -44,7 +44,7 @@ func hotAMD(t *testing.T) (sc simnode.Scenario, board simnode.GPU) {
 func TestReportOfAMD(t *testing.T) {
 	sc, board := hotAMD(t)
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	p := &patient{t: t, interval: time.Second, store: foldtest.NewStore(), now: gpu.Instant{Wall: noon.Add(-5 * time.Minute), Boot: 240 * time.Hour}}
+	p := &patient{t: t, interval: 10 * time.Second, store: foldtest.NewStore(), now: gpu.Instant{Wall: noon.Add(-5 * time.Minute), Boot: 240 * time.Hour}}
 	shutdown := p.boot(sc)
 	p.run(sc.Node, board.UUID, noon.Add(25*time.Minute+time.Second))
 	shutdown()
