@@ -7,6 +7,7 @@ package archive_test
 import (
 	"context"
 	"encoding/csv"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -39,11 +40,29 @@ func check(t *testing.T, err error) {
 }
 
 func TestMain(m *testing.M) {
-	if _, err := program.Built("gpuledger-archive"); err != nil {
+	flag.Parse()
+	code, err := run(m)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		code = 1
 	}
-	os.Exit(m.Run())
+	os.Exit(code)
+}
+
+// run runs four tests at the same time, because they often wait for disks, servers, or the time of simulated nodes.
+func run(m *testing.M) (code int, err error) {
+	if _, err := program.Built("gpuledger-archive"); err != nil {
+		return 0, err
+	}
+	if templates.dir, err = os.MkdirTemp("", "servers"); err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(templates.dir)
+	err = errors.Join(flag.Set("test.parallel", "4"), os.Setenv("AWS_ACCESS_KEY_ID", "archive"), os.Setenv("AWS_SECRET_ACCESS_KEY", secret))
+	if err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
 }
 
 // binary reads the path in each test, so that go test doesn't reuse a cached result after a change of the program.
@@ -143,6 +162,7 @@ func tree(t *testing.T, folder string) map[string]string {
 // TestExact checks that the tables contain the energy of two clusters in one store, to the millijoule. A second run
 // must change no file. If a run was killed, the next run must complete its work.
 func TestExact(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	fleets := map[string]*foldtest.Fleet{
 		"east": foldtest.NewFleet(s, began, 1, 12, "cluster", "east"),

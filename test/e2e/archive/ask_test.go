@@ -247,6 +247,7 @@ func TestAsk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
 	}
+	t.Parallel()
 	server := serve(t, program.OpenFor(t), "store", newLife(false).Store, "global: {external_labels: {replica: a}}")
 	end := began.Add(lifeHours * time.Hour).Format(time.RFC3339)
 	sources := map[string][]string{"Prometheus": {"--store.url=" + server.URL()}}

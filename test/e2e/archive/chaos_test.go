@@ -43,6 +43,7 @@ const (
 // every event that the archive accepted with status 200 exactly once. Every hour must contain the energy of the
 // simulated fleet.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	seed := *chaosSeed
 	if seed == 0 {
 		seed = rand.Uint64()

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ type server struct {
 	// queries need not name the schema of tables.
 	create func(t *testing.T, name string) (url string, db query)
 	// elsewhere returns a function for queries in a session whose time zone is not UTC.
-	elsewhere func(name string) query
+	elsewhere func(t *testing.T, name string) query
 	script    func(t *testing.T, name, script string)
 	// stranger creates a user who may read and write the rows of a database, but not change its tables.
 	stranger func(t *testing.T, name string) string
@@ -126,6 +127,34 @@ func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcA
 	return dir, attr
 }
 
+// templates contains the data directories of new servers. TestMain creates and removes it.
+var templates struct {
+	sync.Mutex
+	dir string
+}
+
+// install creates the data directory of a server with the given command. Later calls with this command copy the
+// directory of the first call, because the command takes seconds.
+func install(t *testing.T, data string, command *exec.Cmd) {
+	t.Helper()
+	templates.Lock()
+	defer templates.Unlock()
+	template := filepath.Join(templates.dir, filepath.Base(command.Path))
+	copied := exec.Command("cp", "--archive", template, data)
+	if _, err := os.Stat(template); err != nil {
+		output(t, command)
+		copied = exec.Command("cp", "--archive", data, template)
+	}
+	output(t, copied)
+}
+
+func output(t *testing.T, command *exec.Cmd) {
+	t.Helper()
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", command.Args, err, out)
+	}
+}
+
 type query func(ctx context.Context, text string) ([]string, error)
 
 func (q query) rows(t *testing.T, text string) []string {
@@ -166,6 +195,7 @@ func line(values []any, isDate func(i int) bool) string {
 // TestDatabases checks that databases contain the same hours as a folder, even if the archive is killed at random
 // times. A database that was down must contain all hours in the end.
 func TestDatabases(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
 	fleet.Run(hours * 60)
@@ -317,6 +347,7 @@ func testRights(t *testing.T, kind databases, server *server, folder string, fil
 
 // TestSinks runs the acceptance tests for sinks, and the tests that need only an empty database.
 func TestSinks(t *testing.T) {
+	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			started := kind.start(t)
@@ -363,7 +394,7 @@ func large() *table.Hour {
 	} {
 		*text = strings.Repeat("n", table.MaxText)
 	}
-	charge.WorkloadUID, charge.Team = strings.Repeat("x", 100_000), "équipe 🎲"
+	charge.WorkloadUID, charge.Team = strings.Repeat("x", 10*table.MaxText), "équipe 🎲"
 	h.Charges = nil
 	for i := range 2500 {
 		c := charge

@@ -57,6 +57,7 @@ func parquet(folder, table string) string {
 // TestDuckDB checks with DuckDB, an independent reader, that the Parquet files in a folder and in a bucket have the
 // same columns, types and values as the CSV files.
 func TestDuckDB(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 8, 4, "cluster", "east/1").Run(hours * 60)
 	foldtest.NewFleet(s, began, 9, 2, "cluster", "west").Run(hours * 60)

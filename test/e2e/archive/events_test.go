@@ -29,6 +29,7 @@ const team = "research"
 // TestEvents checks that each event of the pods in a real API server reaches a database exactly once. During the test,
 // the archive and the database are down for a while, and the reconciler is killed.
 func TestEvents(t *testing.T) {
+	t.Parallel()
 	w := newPods(t)
 	db := startPostgres(t)
 	url, query := db.create(t, "events")

@@ -141,8 +141,8 @@ func (a *attack) one(random *rand.Rand, n int) int {
 		return post("east", chaosToken, "gzip", zipped(good)[:10])
 	case 5:
 		return post("east", chaosToken, "gzip", "")
-	case 6: // the decompressed text is a thousand times longer
-		return post("east", chaosToken, "gzip", zipped(strings.Repeat(" ", 32<<20)))
+	case 6:
+		return post("east", chaosToken, "gzip", bomb())
 	case 7:
 		return post("east", chaosToken, "", strings.Repeat(" ", 9<<20))
 	case 8: // one event in each month
@@ -167,6 +167,9 @@ func (a *attack) one(random *rand.Rand, n int) int {
 		return post("east", chaosToken, "gzip", zipped(text.String()))
 	}
 }
+
+// bomb returns a compressed text that is a thousand times longer when it is decompressed.
+var bomb = sync.OnceValue(func() string { return zipped(strings.Repeat(" ", 32<<20)) })
 
 func zipped(text string) string {
 	var b bytes.Buffer

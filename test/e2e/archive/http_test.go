@@ -104,6 +104,7 @@ func sameRows(t *testing.T, folder, text string) {
 // TestHTTP checks that an HTTP receiver gets the same rows as a folder, even if the archive is killed at random times
 // and the receiver returns errors. Standard output must also contain these rows.
 func TestHTTP(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 10, 4, "cluster", "east").Run(hours * 60)
 	server := serve(t, program.OpenFor(t), "store", s, "")

@@ -25,16 +25,15 @@ func startMariaDB(t *testing.T) *server {
 	dir, attr := unprivileged(t, "nobody")
 	data, socket := filepath.Join(dir, "data"), filepath.Join(dir, "socket")
 	command := func(name string, args ...string) *exec.Cmd {
-		c := exec.Command(name, append([]string{"--no-defaults", "--datadir=" + data}, args...)...)
+		c := exec.Command(name, append([]string{"--no-defaults", "--datadir=" + data, "--debug-no-sync", "--innodb-log-file-size=8M"}, args...)...)
 		c.Dir, c.SysProcAttr = dir, attr
 		return c
 	}
-	if out, err := command("mariadb-install-db", "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput(); err != nil {
-		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
-	}
+	install(t, data, command("mariadb-install-db", "--auth-root-authentication-method=normal", "--skip-test-db"))
 	address := program.AddressFor(t)
 	_, port, _ := strings.Cut(address, ":")
-	open := func(name string) *sql.DB {
+	open := func(t *testing.T, name string) *sql.DB {
+		t.Helper()
 		db, err := sql.Open("mysql", "root@tcp("+address+")/"+name+"?parseTime=true&multiStatements=true")
 		check(t, err)
 		t.Cleanup(func() { _ = db.Close() })
@@ -42,20 +41,17 @@ func startMariaDB(t *testing.T) *server {
 	}
 	s := &server{
 		command: func() *exec.Cmd {
-			return command("/usr/sbin/mariadbd", "--bind-address=127.0.0.1", "--port="+port, "--socket="+socket, "--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0",
+			return command("/usr/sbin/mariadbd", "--bind-address=127.0.0.1", "--port="+port, "--socket="+socket,
 				"--default-time-zone=-05:00", "--character-set-server=latin1")
 		},
-		ready: func(ctx context.Context) error { return open("").PingContext(ctx) },
+		ready: open(t, "").PingContext,
 		create: func(t *testing.T, name string) (string, query) {
 			t.Helper()
-			_, err := open("").ExecContext(t.Context(), "create database "+name)
+			_, err := open(t, "").ExecContext(t.Context(), "create database "+name)
 			check(t, err)
-			db := open(name)
-			return "mysql://root@" + address + "/" + name, func(ctx context.Context, text string) ([]string, error) { return queryRows(ctx, db, text) }
+			return "mysql://root@" + address + "/" + name, queries(open(t, name))
 		},
-		elsewhere: func(name string) query { // time zone of the server
-			return func(ctx context.Context, text string) ([]string, error) { return queryRows(ctx, open(name), text) }
-		},
+		elsewhere: func(t *testing.T, name string) query { return queries(open(t, name)) }, // time zone of the server
 		script: func(t *testing.T, name, script string) {
 			t.Helper()
 			c := exec.Command("mariadb", "--no-defaults", "--socket="+socket, "--user=root", name)
@@ -66,7 +62,7 @@ func startMariaDB(t *testing.T) *server {
 		},
 		stranger: func(t *testing.T, name string) string {
 			t.Helper()
-			_, err := open("").ExecContext(t.Context(), `create user if not exists stranger@'127.0.0.1' identified by 'secret';
+			_, err := open(t, "").ExecContext(t.Context(), `create user if not exists stranger@'127.0.0.1' identified by 'secret';
 				grant select, insert, delete on `+name+`.* to stranger@'127.0.0.1'`)
 			check(t, err)
 			return "mysql://stranger:secret@" + address + "/" + name
@@ -76,30 +72,33 @@ func startMariaDB(t *testing.T) *server {
 	return s
 }
 
-func queryRows(ctx context.Context, db *sql.DB, text string) (lines []string, err error) {
-	found, err := db.QueryContext(ctx, text)
-	if err != nil {
-		return nil, err
-	}
-	defer found.Close()
-	types, err := found.ColumnTypes()
-	if err != nil {
-		return nil, err
-	}
-	values, targets := make([]any, len(types)), make([]any, len(types))
-	for i := range values {
-		targets[i] = &values[i]
-	}
-	for found.Next() {
-		if err := found.Scan(targets...); err != nil {
+func queries(db *sql.DB) query {
+	return func(ctx context.Context, text string) (lines []string, err error) {
+		found, err := db.QueryContext(ctx, text)
+		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, line(values, func(i int) bool { return types[i].DatabaseTypeName() == "DATE" }))
+		defer found.Close()
+		types, err := found.ColumnTypes()
+		if err != nil {
+			return nil, err
+		}
+		values, targets := make([]any, len(types)), make([]any, len(types))
+		for i := range values {
+			targets[i] = &values[i]
+		}
+		for found.Next() {
+			if err := found.Scan(targets...); err != nil {
+				return nil, err
+			}
+			lines = append(lines, line(values, func(i int) bool { return types[i].DatabaseTypeName() == "DATE" }))
+		}
+		return lines, found.Err()
 	}
-	return lines, found.Err()
 }
 
 func TestPasswordFile(t *testing.T) {
+	t.Parallel()
 	server := startMariaDB(t)
 	server.create(t, "gpuledger")
 	url := strings.Replace(server.stranger(t, "gpuledger"), ":secret", "", 1)

@@ -21,6 +21,7 @@ const noCgroup = 75
 // TestMemoryLimit runs the archive in a cgroup with the memory limit of its Deployment. The stores return endless
 // responses. The archive must refuse the hour or report an error of the store. It must not exceed the limit.
 func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
 	const begin = `{"status":"success","data":{"resultType":"vector","result":[`
 	series := func(i int) string {
 		return fmt.Sprintf(`{"metric":{"cluster":"east","node":"n%d","UUID":"GPU-%d","pod":"%s"},"values":[[1,"1"]]},`, i, i, strings.Repeat("x", 200))

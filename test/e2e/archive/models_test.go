@@ -215,7 +215,7 @@ func TestModels(t *testing.T) {
 	url, _ := server.create(t, "gpuledger")
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
 	fileHours(t, folder, "--store.url="+serve(t, program.OpenFor(t), "store", s, "").URL(), "--postgres.url="+url, "--sqlite="+file)
-	all := engines(t, folder, file, server.elsewhere("gpuledger"))
+	all := engines(t, folder, file, server.elsewhere(t, "gpuledger"))
 	same(t, all)
 	want := make(map[string]int64)
 	for cluster, f := range fleets {
@@ -394,7 +394,7 @@ func TestModelsOfPruned(t *testing.T) {
 		check(t, sink.Prune(t.Context(), september.AddDate(0, 1, 0), false, func(table.Deleted) {}))
 		check(t, sink.Close())
 	}
-	all := engines(t, folder, file, server.elsewhere("gpuledger"))
+	all := engines(t, folder, file, server.elsewhere(t, "gpuledger"))
 	same(t, all)
 	for _, e := range all {
 		got := make(map[string]int64)

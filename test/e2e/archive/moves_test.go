@@ -20,6 +20,7 @@ import (
 // TestMoves compares the command moves and the view board_events with random histories, in databases and in a
 // Prometheus.
 func TestMoves(t *testing.T) {
+	t.Parallel()
 	const seeds = 4
 	group := program.OpenFor(t)
 	for _, kind := range kinds {

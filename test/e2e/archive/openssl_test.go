@@ -48,6 +48,7 @@ func opensslVerifies(t *testing.T, dir, message, signature string) {
 // TestOpenSSL checks with openssl that the hash and the signature of a chain entry cover the documented bytes. The
 // signature of a statement must cover its payload. openssl also creates the keys.
 func TestOpenSSL(t *testing.T) {
+	t.Parallel()
 	dir, folder := t.TempDir(), t.TempDir()
 	keys(t, dir)
 	signer, err := chain.ReadSigner(filepath.Join(dir, "chain.pem"))

@@ -12,6 +12,7 @@ import (
 
 // TestPlugin runs the program as a plugin of kubectl, and completes its commands and flags.
 func TestPlugin(t *testing.T) {
+	t.Parallel()
 	kubectl := filepath.Join(programs(t, "GPULEDGER_E2E_KUBECTL"), "kubectl")
 	dir := t.TempDir()
 	for _, name := range []string{"kubectl-gpuledger", "kubectl_complete-gpuledger"} {

@@ -4,13 +4,14 @@ package archive_test
 
 import (
 	"context"
+	"database/sql"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -29,44 +30,39 @@ func startPostgres(t *testing.T) *server {
 		return c
 	}
 	data := filepath.Join(dir, "data")
-	if out, err := command("initdb", "--pgdata="+data, "--username=archive", "--auth=trust", "--no-sync").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
+	install(t, data, command("initdb", "--pgdata="+data, "--username=archive", "--auth=trust", "--no-sync"))
 	address := program.AddressFor(t)
 	_, port, _ := strings.Cut(address, ":")
 	url := func(user, name string) string {
 		return "postgres://" + user + "@" + address + "/" + name + "?sslmode=disable"
 	}
+	// A connection that was used before may be broken, because some tests restart the server.
+	ping := stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return true })
+	open := func(t *testing.T, name, settings string) *sql.DB {
+		t.Helper()
+		config, err := pgx.ParseConfig(url("archive", name) + settings)
+		check(t, err)
+		db := stdlib.OpenDB(*config, ping)
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
 	execute := func(t *testing.T, name, text string) {
 		t.Helper()
-		conn, err := pgx.Connect(t.Context(), url("archive", name))
-		check(t, err)
-		defer conn.Close(context.WithoutCancel(t.Context()))
-		_, err = conn.Exec(t.Context(), text)
+		_, err := open(t, name, "").ExecContext(t.Context(), text)
 		check(t, err)
 	}
 	s := &server{
 		command: func() *exec.Cmd {
 			return command("postgres", "-D", data, "-h", "127.0.0.1", "-p", port, "-k", dir, "-c", "fsync=off")
 		},
-		ready: func(ctx context.Context) error {
-			conn, err := pgx.Connect(ctx, url("archive", "postgres"))
-			if err != nil {
-				return err
-			}
-			return conn.Close(ctx)
-		},
+		ready: open(t, "postgres", "").PingContext,
 		create: func(t *testing.T, name string) (string, query) {
 			t.Helper()
 			execute(t, "postgres", "create database "+name)
-			return url("archive", name), func(ctx context.Context, text string) ([]string, error) {
-				return queryPostgres(ctx, url("archive", name)+"&search_path=gpuledger&timezone=UTC", text)
-			}
+			return url("archive", name), queries(open(t, name, "&search_path=gpuledger&timezone=UTC"))
 		},
-		elsewhere: func(name string) query {
-			return func(ctx context.Context, text string) ([]string, error) {
-				return queryPostgres(ctx, url("archive", name)+"&search_path=gpuledger&timezone=America/New_York", text)
-			}
+		elsewhere: func(t *testing.T, name string) query {
+			return queries(open(t, name, "&search_path=gpuledger&timezone=America/New_York"))
 		},
 		script: func(t *testing.T, name, script string) {
 			t.Helper()
@@ -90,29 +86,4 @@ func startPostgres(t *testing.T) *server {
 	}
 	s.start(t)
 	return s
-}
-
-func queryPostgres(ctx context.Context, url, text string) ([]string, error) {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	found, err := conn.Query(ctx, text, pgx.QueryResultFormats{pgx.TextFormatCode})
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(found, func(row pgx.CollectableRow) (string, error) {
-		values, err := row.Values()
-		if err != nil {
-			return "", err
-		}
-		types := row.FieldDescriptions()
-		for i := range values {
-			if types[i].DataTypeOID == pgtype.NumericOID && values[i] != nil {
-				values[i] = row.RawValues()[i]
-			}
-		}
-		return line(values, func(i int) bool { return types[i].DataTypeOID == pgtype.DateOID }), nil
-	})
 }

@@ -129,6 +129,7 @@ func testDropped(t *testing.T, kind databases, server *server) {
 // TestPartitions checks that events from many months create only a few partitions in PostgreSQL. If a partition for a
 // month is created later, the rows of the month must move into it.
 func TestPartitions(t *testing.T) {
+	t.Parallel()
 	server := startPostgres(t)
 	url, db := server.create(t, "partitions")
 	owner, err := database.Postgres.Open(t.Context(), url, "")

@@ -250,6 +250,7 @@ var older = []question{
 // TestQuestions runs the documented statements on both databases. The views of both databases must contain the same
 // rows.
 func TestQuestions(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(page)
 	check(t, err)
 	documented := questions(t, string(text))
@@ -280,7 +281,7 @@ func TestQuestions(t *testing.T) {
 		}
 		testModule(t, kind.name, sink, db)
 		check(t, sink.Close())
-		elsewhere := server.elsewhere("gpuledger")
+		elsewhere := server.elsewhere(t, "gpuledger")
 		names := elsewhere.rows(t, `select table_name, ordinal_position, column_name from information_schema.columns
 			where table_schema = 'gpuledger' and table_name not like '%2026%' and table_name not like '%default' and column_name <> 'n'`)
 		slices.Sort(names)

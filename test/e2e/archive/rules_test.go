@@ -20,6 +20,7 @@ func TestAskRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
 	}
+	t.Parallel()
 	// The period ends after boards were swapped, a board was lost, and a job ended.
 	const ruled = 32 * time.Hour
 	server := loaded(t, prometheus.Env, program.OpenFor(t), "store", newLife(false).OpenMetrics())

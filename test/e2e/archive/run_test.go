@@ -21,6 +21,7 @@ import (
 // TestRun starts "gpuledger-archive run" twice. Both replicas must write the same hours to a database and to a folder,
 // although only one can lock the folder. After SIGTERM, each must end within a second.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	const past = 10
 	end := time.Now().UTC().Truncate(time.Hour)
 	s := foldtest.NewStore()

@@ -23,33 +23,41 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// bucket starts an S3 gateway with the empty bucket "assets", and sets the credentials in the environment. folder
-// contains the objects.
+// secret belongs to the access key "archive". TestMain sets both in the environment.
+const secret = "archive-secret"
+
+// bucket starts an S3 gateway with the empty bucket "assets". folder contains the objects.
 func bucket(t *testing.T, group *program.Group) (folder, url string) {
 	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", "archive")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "archive-secret")
-	folder, address := filepath.Join(t.TempDir(), "assets"), program.AddressFor(t)
+	folder = filepath.Join(t.TempDir(), "assets")
 	check(t, os.Mkdir(folder, 0o755))
-	gateway, err := group.Start("versitygw", filepath.Join(os.Getenv("GPULEDGER_E2E_S3"), "versitygw"),
-		"--port", address, "--access", "archive", "--secret", "archive-secret", "posix", filepath.Dir(folder))
+	return folder, gateway(t, group, folder, secret)
+}
+
+// gateway starts an S3 gateway with a bucket, whose objects are in a folder.
+func gateway(t *testing.T, group *program.Group, folder, secret string) (url string) {
+	t.Helper()
+	address := program.AddressFor(t)
+	p, err := group.Start("versitygw", filepath.Join(os.Getenv("GPULEDGER_E2E_S3"), "versitygw"),
+		"--port", address, "--access", "archive", "--secret", secret, "posix", filepath.Dir(folder))
 	check(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	check(t, gateway.Wait(ctx, func() error {
+	check(t, p.Wait(ctx, func() error {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			return err
 		}
 		return conn.Close()
 	}))
-	return folder, "http://" + address
+	return "http://" + address
 }
 
 // TestS3 checks that a bucket contains the same Parquet files as a folder, byte for byte. In one case, the archive is
 // killed at random times. In another case, three programs write hours of one day at the same time. Two of them write
 // the same hours.
 func TestS3(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 7, 4, "cluster", "east").Run(hours * 60)
 	group := program.OpenFor(t)
@@ -98,7 +106,7 @@ func TestS3(t *testing.T) {
 		t.Errorf("read an empty prefix: exit status %d: %s", a.status, a.errors)
 	}
 
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "another")
+	endpoint = gateway(t, group, objects, "another")
 	if a := ask(t, "missing", "--books=s3://assets/both", "--s3.endpoint="+endpoint); a.status != 1 || !strings.Contains(a.errors, "s3://assets/both") {
 		t.Errorf("read with another secret: exit status %d: %s", a.status, a.errors)
 	}
@@ -108,6 +116,7 @@ func TestS3(t *testing.T) {
 }
 
 func TestS3Sink(t *testing.T) {
+	t.Parallel()
 	objects, endpoint := bucket(t, program.OpenFor(t))
 	n := 0
 	open := func(t *testing.T, formats ...string) *files.Sink {

@@ -23,7 +23,7 @@ func openFile(t *testing.T, path string) query {
 	check(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return func(ctx context.Context, text string) ([]string, error) {
-		lines, err := queryRows(ctx, db, text)
+		lines, err := queries(db)(ctx, text)
 		for i, line := range lines {
 			lines[i] = textTime.ReplaceAllString(line, "$1 $2")
 		}
@@ -34,6 +34,7 @@ func openFile(t *testing.T, path string) query {
 // TestSQLite checks that an SQLite file contains the same hours as a folder, even if the archive is killed at random
 // times.
 func TestSQLite(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
 	fleet.Run(hours * 60)

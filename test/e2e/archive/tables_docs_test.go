@@ -40,6 +40,7 @@ func exampleSinks(t *testing.T) (dir string) {
 // TestDocumentedDuckDB runs the statements in docs/tables.md. Their answers must equal the answers to the same
 // questions in docs/archive.md.
 func TestDocumentedDuckDB(t *testing.T) {
+	t.Parallel()
 	dir := exampleSinks(t)
 	want := make(map[string][]string)
 	for _, q := range documented(t) {

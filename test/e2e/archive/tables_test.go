@@ -50,6 +50,7 @@ func partitions(t *testing.T, db query, sql string) (read []string) {
 
 // TestPruning checks that a documented question about a month reads only the partitions of this month in PostgreSQL.
 func TestPruning(t *testing.T) {
+	t.Parallel()
 	url, db := startPostgres(t).create(t, "gpuledger")
 	sink, err := database.Postgres.Open(t.Context(), url, "")
 	check(t, err)
@@ -76,6 +77,7 @@ func TestPruning(t *testing.T) {
 
 // TestInheritedRights checks that a role with rights for a table gets the same rights for the table of its daily sums.
 func TestInheritedRights(t *testing.T) {
+	t.Parallel()
 	server := startPostgres(t)
 	_, db := server.create(t, "rights")
 	script, err := database.Postgres.Schema(november, november)

@@ -48,6 +48,7 @@ func machined(n int) *table.Hour {
 
 // TestTakeOver runs the statements in take-over.md on a database that contains gpuid's table and the example.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	unindented := strings.ReplaceAll(text(t, "../../../docs/take-over.md"), "\n   ", "\n")
 	server := startPostgres(t)
 	url, db := server.create(t, "takeover")

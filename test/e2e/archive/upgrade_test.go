@@ -88,6 +88,7 @@ func sorted(rows []map[string]any) (all []string) {
 // hours to a separate folder. The statements of both archives must be equal, for the month before the upgrade and for
 // the month of the upgrade. The test also checks how the earlier program behaves with the new tables.
 func TestUpgrade(t *testing.T) {
+	t.Parallel()
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, opened, 7, 3, "cluster", "east").Run(int(closed.Sub(opened).Minutes()))
 	server := httptest.NewServer(foldtest.API{Store: s})
@@ -164,6 +165,7 @@ func (u *upgrading) refused(t *testing.T, books, sink string) {
 // TestUpgradeEvents checks the earlier reconciler with this archive, and this reconciler with the earlier archive. Each
 // event must arrive exactly once.
 func TestUpgradeEvents(t *testing.T) {
+	t.Parallel()
 	previous := upgrade.Previous(t)
 	w := newPods(t)
 	db := startPostgres(t)

@@ -147,6 +147,7 @@ func (w *witnessed) expect(clusters ...string) {
 // TestWitness checks that the program publishes the chain's checkpoint over TLS after each command that changes the
 // chain. If another CA has signed the server's certificate, the program must send nothing.
 func TestWitness(t *testing.T) {
+	t.Parallel()
 	w := newWitnessed(t)
 	file := []string{"once", "--store.url=" + w.store, "--from=2026-03-01T00", "--until=2026-03-01T05"}
 	const advice = "set tls_config.ca_file in the file of --chain.http.config.file"
@@ -178,6 +179,7 @@ func TestWitness(t *testing.T) {
 // message must mention two archives as a possible cause, not only an attack. The flag --chain.name must separate the
 // archives.
 func TestWitnessOfTwo(t *testing.T) {
+	t.Parallel()
 	w := newWitnessed(t)
 	first, second := w.books, w.books+"-2"
 	file := func(books, until string, more ...string) {

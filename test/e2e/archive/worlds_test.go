@@ -54,6 +54,7 @@ func TestAskWorlds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: run it with make e2e")
 	}
+	t.Parallel()
 	group := program.OpenFor(t)
 	database := startPostgres(t)
 	_, endpoint := bucket(t, group)
