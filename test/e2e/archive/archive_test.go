@@ -26,7 +26,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-var kills = flag.Int("kills", 20, "number of times that the archive is killed")
+var kills = flag.Int("kills", 20, "number of times that the archive is killed, halved in a short run")
 
 var began = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
@@ -95,7 +95,11 @@ func succeed(t *testing.T, args ...string) {
 
 func kill(t *testing.T, within time.Duration, run func(ctx context.Context)) {
 	t.Helper()
-	for range *kills {
+	n := *kills
+	if testing.Short() {
+		n /= 2
+	}
+	for range n {
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(within))
 		run(ctx)
 		cancel()
@@ -216,9 +220,9 @@ func TestExact(t *testing.T) {
 		t.Errorf("a second run changes files (-first +second):\n%s", diff)
 	}
 
-	killed := t.TempDir()
-	kill(t, 500*time.Millisecond, func(ctx context.Context) { _, _ = once(ctx, killed, "--store.url="+server.URL(), "--again") })
-	fileHours(t, killed, "--store.url="+server.URL())
+	killed, store := t.TempDir(), "--store.url="+simulated(t, s)
+	kill(t, 500*time.Millisecond, func(ctx context.Context) { _, _ = once(ctx, killed, store, "--again") })
+	fileHours(t, killed, store)
 	got := tree(t, killed)
 	for name := range got {
 		if strings.HasSuffix(name, ".next") {
@@ -226,6 +230,6 @@ func TestExact(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("after %d kills (-undisturbed +killed):\n%s", *kills, diff)
+		t.Errorf("after the kills (-Prometheus, undisturbed +simulated store, killed):\n%s", diff)
 	}
 }

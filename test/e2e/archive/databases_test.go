@@ -25,7 +25,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
-	"github.com/gpuledger/gpuledger/test/program"
 )
 
 type databases struct {
@@ -199,7 +198,7 @@ func TestDatabases(t *testing.T) {
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
 	fleet.Run(hours * 60)
-	store := "--store.url=" + serve(t, program.OpenFor(t), "store", s, "").URL()
+	store := "--store.url=" + simulated(t, s)
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			server := kind.start(t)

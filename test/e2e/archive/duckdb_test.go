@@ -61,11 +61,9 @@ func TestDuckDB(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 8, 4, "cluster", "east/1").Run(hours * 60)
 	foldtest.NewFleet(s, began, 9, 2, "cluster", "west").Run(hours * 60)
-	group := program.OpenFor(t)
-	server := serve(t, group, "store", s, "")
-	objects, endpoint := bucket(t, group)
+	objects, endpoint := bucket(t, program.OpenFor(t))
 	folder := t.TempDir()
-	fileHours(t, folder, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url=s3://assets")
+	fileHours(t, folder, "--store.url="+simulated(t, s), "--s3.endpoint="+endpoint, "--s3.url=s3://assets")
 	for _, place := range []string{folder, objects} {
 		for _, tt := range []table.Table{table.GPUHours, table.Charges, table.Hours} {
 			compare(t, tt, folder, place)

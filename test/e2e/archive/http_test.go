@@ -23,7 +23,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
-	"github.com/gpuledger/gpuledger/test/program"
 )
 
 // rowReceiver stores each batch by its idempotency key. Sometimes it returns an error after it stored a batch.
@@ -107,12 +106,12 @@ func TestHTTP(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 10, 4, "cluster", "east").Run(hours * 60)
-	server := serve(t, program.OpenFor(t), "store", s, "")
+	store := "--store.url=" + simulated(t, s)
 	r := &rowReceiver{batches: make(map[string]string)}
 	target := httptest.NewServer(r)
 	defer target.Close()
 	folder := t.TempDir()
-	args := []string{"--store.url=" + server.URL(), "--http.url=" + target.URL, "--http.batch=5", "--http.manifest=" + filepath.Join(t.TempDir(), "filed")}
+	args := []string{store, "--http.url=" + target.URL, "--http.batch=5", "--http.manifest=" + filepath.Join(t.TempDir(), "filed")}
 	kill(t, 700*time.Millisecond, func(ctx context.Context) { _, _ = once(ctx, t.TempDir(), args...) })
 	fileHours(t, folder, args...)
 	sameRows(t, folder, r.text())
@@ -124,7 +123,7 @@ func TestHTTP(t *testing.T) {
 		t.Errorf("%v: a second run sends %d batches:\n%s", err, len(r.batches)-n, out)
 	}
 
-	cmd := exec.CommandContext(t.Context(), binary(), "once", "--stdout=json", "--store.url="+server.URL(),
+	cmd := exec.CommandContext(t.Context(), binary(), "once", "--stdout=json", store,
 		"--from="+began.Format(time.RFC3339), "--until="+began.Add(hours*time.Hour).Format(time.RFC3339))
 	var log bytes.Buffer
 	cmd.Stderr = &log

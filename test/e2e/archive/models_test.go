@@ -22,7 +22,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
-	"github.com/gpuledger/gpuledger/test/program"
 )
 
 const project = "../../../manifests/examples/dbt/"
@@ -214,7 +213,7 @@ func TestModels(t *testing.T) {
 	server := startPostgres(t)
 	url, _ := server.create(t, "gpuledger")
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
-	fileHours(t, folder, "--store.url="+serve(t, program.OpenFor(t), "store", s, "").URL(), "--postgres.url="+url, "--sqlite="+file)
+	fileHours(t, folder, "--store.url="+simulated(t, s), "--postgres.url="+url, "--sqlite="+file)
 	all := engines(t, folder, file, server.elsewhere(t, "gpuledger"))
 	same(t, all)
 	want := make(map[string]int64)

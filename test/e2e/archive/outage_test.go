@@ -35,7 +35,7 @@ func TestDatabaseOutage(t *testing.T) {
 	fleet.Run(int((time.Since(from) + *outage + 2*maxRetry).Minutes()))
 	group, folder, database := program.OpenFor(t), t.TempDir(), startPostgres(t)
 	url, db := database.create(t, "gpuledger")
-	store, address := "--store.url="+serve(t, group, "store", s, "").URL(), program.AddressFor(t)
+	store, address := "--store.url="+simulated(t, s), program.AddressFor(t)
 	run, err := group.Start("archive", binary(), "run", store, "--from="+from.Format(time.RFC3339), "--folder="+folder,
 		"--postgres.url="+url, "--web.listen-address="+address)
 	check(t, err)

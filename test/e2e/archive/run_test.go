@@ -28,10 +28,10 @@ func TestRun(t *testing.T) {
 	foldtest.NewFleet(s, end.Add(-past*time.Hour), 7, 4, "cluster", "east").Run(int(time.Since(end.Add(-past * time.Hour)).Minutes()))
 	group, folder := program.OpenFor(t), t.TempDir()
 	url, db := startPostgres(t).create(t, "gpuledger")
-	server := serve(t, group, "store", s, "")
+	store := "--store.url=" + simulated(t, s)
 	start := func(name string) (*program.Program, string) {
 		address := program.AddressFor(t)
-		p, err := group.Start(name, binary(), "run", "--store.url="+server.URL(), "--from="+end.Add(-past*time.Hour).Format(time.RFC3339),
+		p, err := group.Start(name, binary(), "run", store, "--from="+end.Add(-past*time.Hour).Format(time.RFC3339),
 			"--folder="+folder, "--postgres.url="+url, "--web.listen-address="+address)
 		check(t, err)
 		check(t, p.Ready(t.Context(), "http://"+address+"/-/healthy"))

@@ -61,13 +61,13 @@ func TestS3(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 7, 4, "cluster", "east").Run(hours * 60)
 	group := program.OpenFor(t)
-	server := serve(t, group, "store", s, "")
+	store := "--store.url=" + simulated(t, s)
 	objects, endpoint := bucket(t, group)
 	folder := t.TempDir()
 	run := func(ctx context.Context, url string, args ...string) ([]byte, error) {
-		return once(ctx, t.TempDir(), append(args, "--store.url="+server.URL(), "--s3.endpoint="+endpoint, "--s3.url="+url)...)
+		return once(ctx, t.TempDir(), append(args, store, "--s3.endpoint="+endpoint, "--s3.url="+url)...)
 	}
-	fileHours(t, folder, "--store.url="+server.URL())
+	fileHours(t, folder, store)
 	want := tree(t, folder)
 	for name := range want {
 		if !strings.HasSuffix(name, ".parquet") {
@@ -80,7 +80,7 @@ func TestS3(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if diff := cmp.Diff(want, tree(t, filepath.Join(objects, "killed"))); diff != "" {
-		t.Errorf("after %d kills (-folder +bucket):\n%s", *kills, diff)
+		t.Errorf("after the kills (-folder +bucket):\n%s", diff)
 	}
 
 	var programs sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,15 @@ func serve(t *testing.T, group *program.Group, name string, s *foldtest.Store, c
 	server := loaded(t, prometheus.Env, group, name, s.OpenMetrics())
 	server.Config = []byte(config)
 	return started(t, server)
+}
+
+// simulated serves the samples from this process. A real Prometheus would need several times as much processor time.
+// TestExact compares both.
+func simulated(t *testing.T, s *foldtest.Store) (url string) {
+	t.Helper()
+	server := httptest.NewServer(foldtest.API{Store: s})
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // loaded returns a Prometheus that contains the samples and is not started yet. env names the folder of its programs.

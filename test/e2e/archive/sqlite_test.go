@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
-	"github.com/gpuledger/gpuledger/test/program"
 )
 
 var textTime = regexp.MustCompile(`(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d\.\d{3}Z`)
@@ -38,7 +37,7 @@ func TestSQLite(t *testing.T) {
 	s := foldtest.NewStore()
 	fleet := foldtest.NewFleet(s, began, 6, 4, "cluster", "east")
 	fleet.Run(hours * 60)
-	store := "--store.url=" + serve(t, program.OpenFor(t), "store", s, "").URL()
+	store := "--store.url=" + simulated(t, s)
 	file, folder := filepath.Join(t.TempDir(), "archive.db"), t.TempDir()
 	db := openFile(t, file)
 	kill(t, 500*time.Millisecond, func(ctx context.Context) {
