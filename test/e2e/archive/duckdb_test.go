@@ -20,30 +20,47 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-func duckdb(t *testing.T, sql string) [][]string {
-	t.Helper()
-	return duckdbRows(t, sql, "")
+// duckDB is a program that runs queries in DuckDB, each in a new database.
+type duckDB struct {
+	queries *json.Encoder
+	rows    *json.Decoder
+	failure *strings.Builder
 }
 
-func duckdbRows(t *testing.T, sql, null string) (rows [][]string) {
+func openDuckDB(t *testing.T) duckDB {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(os.Getenv("GPULEDGER_E2E_DUCKDB"), "query.mjs"))
-	cmd.Stdin = strings.NewReader(sql)
-	var failure strings.Builder
-	cmd.Stderr = &failure
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v in DuckDB\n%s\n%s", err, sql, failure.String())
+	cmd := exec.Command("node", filepath.Join(os.Getenv("GPULEDGER_E2E_DUCKDB"), "query.mjs"))
+	in, err := cmd.StdinPipe()
+	check(t, err)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	d := duckDB{json.NewEncoder(in), json.NewDecoder(out), &strings.Builder{}}
+	cmd.Stderr = d.failure
+	check(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close() // the program ends
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("DuckDB: %v\n%s", err, d.failure)
+		}
+	})
+	return d
+}
+
+// query returns null for each NULL.
+func (d duckDB) query(t *testing.T, sql, null string) (rows [][]string) {
+	t.Helper()
+	check(t, d.queries.Encode(sql))
+	var found [][]*string
+	if err := d.rows.Decode(&found); err != nil {
+		t.Fatalf("%v in DuckDB:\n%s", err, sql)
 	}
-	for line := range strings.Lines(string(out)) {
-		var values []*string
-		check(t, json.Unmarshal([]byte(line), &values))
-		var row []string
-		for _, value := range values {
-			if value == nil {
-				value = &null
+	for _, values := range found {
+		row := make([]string, len(values))
+		for i, value := range values {
+			row[i] = null
+			if value != nil {
+				row[i] = *value
 			}
-			row = append(row, *value)
 		}
 		rows = append(rows, row)
 	}
@@ -61,26 +78,27 @@ func TestDuckDB(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 8, 4, "cluster", "east/1").Run(hours * 60)
 	foldtest.NewFleet(s, began, 9, 2, "cluster", "west").Run(hours * 60)
+	duck := openDuckDB(t)
 	objects, endpoint := bucket(t, program.OpenFor(t))
 	folder := t.TempDir()
 	fileHours(t, folder, "--store.url="+simulated(t, s), "--s3.endpoint="+endpoint, "--s3.url=s3://assets")
 	for _, place := range []string{folder, objects} {
 		for _, tt := range []table.Table{table.GPUHours, table.Charges, table.Hours} {
-			compare(t, tt, folder, place)
+			compare(t, duck, tt, folder, place)
 		}
 		var total int64
 		for _, energy := range sum(t, rows(t, folder, "gpu_hours"), "energy_mj", "cluster") {
 			total += energy
 		}
 		want := [][]string{{strconv.FormatInt(total, 10), "2026-03-01 00:00:00+00", "2026-03-02", "2"}}
-		got := duckdb(t, "select sum(energy_mj), min(hour), max(date), count(distinct cluster) from "+parquet(place, "charges"))
+		got := duck.query(t, "select sum(energy_mj), min(hour), max(date), count(distinct cluster) from "+parquet(place, "charges"), "")
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("energy, first hour, last day, clusters (-CSV +DuckDB):\n%s", diff)
 		}
 	}
 }
 
-func compare(t *testing.T, of table.Table, csv, place string) {
+func compare(t *testing.T, duck duckDB, of table.Table, csv, place string) {
 	t.Helper()
 	types := map[table.Type]string{table.Text: "VARCHAR", table.Int: "BIGINT", table.OptionalInt: "BIGINT", table.Time: "TIMESTAMP WITH TIME ZONE"}
 	var columns, selected []string
@@ -93,14 +111,14 @@ func compare(t *testing.T, of table.Table, csv, place string) {
 		}
 	}
 	var described []string
-	for _, row := range duckdb(t, "describe select * from "+parquet(place, of.Name)) {
+	for _, row := range duck.query(t, "describe select * from "+parquet(place, of.Name), "") {
 		described = append(described, row[0]+" "+row[1])
 	}
 	if diff := cmp.Diff(append(columns, "date DATE"), described); diff != "" {
 		t.Errorf("columns of %s (-table +DuckDB):\n%s", of.Name, diff)
 	}
 	var got []string
-	for _, row := range duckdb(t, "select "+strings.Join(selected, ", ")+" from "+parquet(place, of.Name)) {
+	for _, row := range duck.query(t, "select "+strings.Join(selected, ", ")+" from "+parquet(place, of.Name), "") {
 		got = append(got, strings.Join(row, "|"))
 	}
 	slices.Sort(got)

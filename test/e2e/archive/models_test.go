@@ -162,13 +162,13 @@ func (e engine) query(model string, columns ...string) []string {
 func engines(t *testing.T, folder, file string, postgres query) []engine {
 	t.Helper()
 	_, err := os.Stat(filepath.Join(folder, "corrections"))
-	duck := newDBT(t, "duckdb", os.IsNotExist(err), map[string]string{"archive_folder": folder})
+	duck, models := openDuckDB(t), newDBT(t, "duckdb", os.IsNotExist(err), map[string]string{"archive_folder": folder})
 	sqlite := openFile(t, file)
 	return []engine{
 		{"PostgreSQL", newDBT(t, "postgres", false, nil), func(sql string) []string { return postgres.rows(t, sql) }},
 		{"SQLite", newDBT(t, "sqlite", false, map[string]string{"archive_schema": "main"}), func(sql string) []string { return sqlite.rows(t, sql) }},
-		{"DuckDB", duck, func(sql string) (lines []string) {
-			for _, row := range duckdbRows(t, "set timezone = 'America/New_York'; "+sql, "-") {
+		{"DuckDB", models, func(sql string) (lines []string) {
+			for _, row := range duck.query(t, "set timezone = 'America/New_York'; "+sql, "-") {
 				lines = append(lines, strings.Join(row, " | "))
 			}
 			return lines

@@ -50,10 +50,11 @@ func TestDocumentedDuckDB(t *testing.T) {
 	if len(all) != 5 {
 		t.Fatalf("%d statements", len(all))
 	}
+	duck := openDuckDB(t)
 	views := strings.ReplaceAll(all[0].sql, "'archive/", "'"+dir+"/archive/")
 	for _, q := range all[1:] {
 		var got []string
-		for _, row := range duckdb(t, views+q.sql) {
+		for _, row := range duck.query(t, views+q.sql, "") {
 			for i, value := range row {
 				row[i] = strings.TrimSuffix(value, ":00+00") // times have no seconds
 			}
