@@ -5,6 +5,7 @@
 package archive_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -71,12 +72,15 @@ func binary() string {
 	return path
 }
 
-func once(ctx context.Context, folder string, args ...string) ([]byte, error) {
-	args = append([]string{
+func command(ctx context.Context, folder string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, binary(), append([]string{
 		"once", "--log.format=json", "--folder=" + folder, "--folder.format=csv,parquet",
 		"--from=" + began.Format(time.RFC3339), "--until=" + began.Add(hours*time.Hour).Format(time.RFC3339),
-	}, args...)
-	return exec.CommandContext(ctx, binary(), args...).CombinedOutput()
+	}, args...)...)
+}
+
+func once(ctx context.Context, folder string, args ...string) ([]byte, error) {
+	return command(ctx, folder, args...).CombinedOutput()
 }
 
 func fileHours(t *testing.T, folder string, args ...string) {
@@ -93,16 +97,28 @@ func succeed(t *testing.T, args ...string) {
 	}
 }
 
-func kill(t *testing.T, within time.Duration, run func(ctx context.Context)) {
+// kill starts commands that file hours, and kills each of them at a random moment, after it has filed up to two hours.
+// Moments are relative to filed hours, because on a busy machine a command needs long until its first hour.
+func kill(t *testing.T, command func() *exec.Cmd) {
 	t.Helper()
 	n := *kills
 	if testing.Short() {
 		n /= 2
 	}
 	for range n {
-		ctx, cancel := context.WithTimeout(t.Context(), rand.N(within))
-		run(ctx)
-		cancel()
+		c := command()
+		log, err := c.StderrPipe()
+		check(t, err)
+		check(t, c.Start())
+		left := rand.IntN(3)
+		for lines := bufio.NewScanner(log); left > 0 && lines.Scan(); {
+			if strings.Contains(lines.Text(), `"msg":"hour filed"`) {
+				left--
+			}
+		}
+		<-time.After(rand.N(100 * time.Millisecond))
+		_ = c.Process.Kill() // the command may have ended
+		_ = c.Wait()
 	}
 }
 
@@ -221,7 +237,7 @@ func TestExact(t *testing.T) {
 	}
 
 	killed, store := t.TempDir(), "--store.url="+simulated(t, s)
-	kill(t, 500*time.Millisecond, func(ctx context.Context) { _, _ = once(ctx, killed, store, "--again") })
+	kill(t, func() *exec.Cmd { return command(t.Context(), killed, store, "--again") })
 	fileHours(t, killed, store)
 	got := tree(t, killed)
 	for name := range got {

@@ -204,10 +204,11 @@ func TestDatabases(t *testing.T) {
 			server := kind.start(t)
 			url, db := server.create(t, "gpuledger")
 			folder := t.TempDir()
-			kill(t, 500*time.Millisecond, func(ctx context.Context) {
-				_, _ = once(ctx, folder, store, kind.flag+"="+url, "--again")
+			kill(t, func() *exec.Cmd {
 				whole(t, db)
+				return command(t.Context(), folder, store, kind.flag+"="+url, "--again")
 			})
+			whole(t, db)
 			server.stop()
 			if out, err := once(t.Context(), folder, store, kind.flag+"="+url); err == nil || !strings.Contains(string(out), kind.flag) {
 				t.Errorf("without the server: %v\n%s", err, out)

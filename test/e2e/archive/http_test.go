@@ -5,7 +5,6 @@ package archive_test
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -112,7 +111,7 @@ func TestHTTP(t *testing.T) {
 	defer target.Close()
 	folder := t.TempDir()
 	args := []string{store, "--http.url=" + target.URL, "--http.batch=5", "--http.manifest=" + filepath.Join(t.TempDir(), "filed")}
-	kill(t, 700*time.Millisecond, func(ctx context.Context) { _, _ = once(ctx, t.TempDir(), args...) })
+	kill(t, func() *exec.Cmd { return command(t.Context(), t.TempDir(), args...) })
 	fileHours(t, folder, args...)
 	sameRows(t, folder, r.text())
 	if r.bad != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -64,8 +65,8 @@ func TestS3(t *testing.T) {
 	store := "--store.url=" + simulated(t, s)
 	objects, endpoint := bucket(t, group)
 	folder := t.TempDir()
-	run := func(ctx context.Context, url string, args ...string) ([]byte, error) {
-		return once(ctx, t.TempDir(), append(args, store, "--s3.endpoint="+endpoint, "--s3.url="+url)...)
+	into := func(url string, args ...string) *exec.Cmd {
+		return command(t.Context(), t.TempDir(), append(args, store, "--s3.endpoint="+endpoint, "--s3.url="+url)...)
 	}
 	fileHours(t, folder, store)
 	want := tree(t, folder)
@@ -75,8 +76,8 @@ func TestS3(t *testing.T) {
 		}
 	}
 
-	kill(t, 1500*time.Millisecond, func(ctx context.Context) { _, _ = run(ctx, "s3://assets/killed", "--again") })
-	if out, err := run(t.Context(), "s3://assets/killed"); err != nil {
+	kill(t, func() *exec.Cmd { return into("s3://assets/killed", "--again") })
+	if out, err := into("s3://assets/killed").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if diff := cmp.Diff(want, tree(t, filepath.Join(objects, "killed"))); diff != "" {
@@ -87,7 +88,7 @@ func TestS3(t *testing.T) {
 	noon := began.Add(12 * time.Hour).Format(time.RFC3339)
 	for _, arg := range []string{"--until=" + noon, "--from=" + noon, "--until=" + noon} {
 		programs.Go(func() {
-			if out, err := run(t.Context(), "s3://assets/both", arg); err != nil {
+			if out, err := into("s3://assets/both", arg).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
@@ -110,7 +111,7 @@ func TestS3(t *testing.T) {
 	if a := ask(t, "missing", "--books=s3://assets/both", "--s3.endpoint="+endpoint); a.status != 1 || !strings.Contains(a.errors, "s3://assets/both") {
 		t.Errorf("read with another secret: exit status %d: %s", a.status, a.errors)
 	}
-	if out, err := run(t.Context(), "s3://assets/refused"); err == nil || !strings.Contains(string(out), "--s3.url") {
+	if out, err := into("s3://assets/refused").CombinedOutput(); err == nil || !strings.Contains(string(out), "--s3.url") {
 		t.Errorf("with another secret: %v\n%s", err, out)
 	}
 }

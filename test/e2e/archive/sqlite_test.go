@@ -5,10 +5,10 @@ package archive_test
 import (
 	"context"
 	"database/sql"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
@@ -40,10 +40,11 @@ func TestSQLite(t *testing.T) {
 	store := "--store.url=" + simulated(t, s)
 	file, folder := filepath.Join(t.TempDir(), "archive.db"), t.TempDir()
 	db := openFile(t, file)
-	kill(t, 500*time.Millisecond, func(ctx context.Context) {
-		_, _ = once(ctx, folder, store, "--sqlite="+file, "--again")
+	kill(t, func() *exec.Cmd {
 		whole(t, db)
+		return command(t.Context(), folder, store, "--sqlite="+file, "--again")
 	})
+	whole(t, db)
 	fileHours(t, folder, store, "--sqlite="+file)
 	equal(t, folder, db)
 	boards(t, fleet, db)
