@@ -19,8 +19,8 @@ import (
 func TestStores(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
-	foldtest.NewFleet(s, began, 3, 200).Run(6 * 60)
-	from, until := began.Add(3*time.Hour), began.Add(6*time.Hour)
+	foldtest.NewFleet(s, began, 3, 200).Run(4 * 60)
+	from, until := began.Add(2*time.Hour), began.Add(4*time.Hour)
 	group := program.OpenFor(t)
 	const config = "global: {external_labels: {cluster: east, replica: a}}"
 	server := serve(t, group, "store", s, config)
@@ -39,8 +39,8 @@ func TestStores(t *testing.T) {
 	}
 	folder := t.TempDir()
 	file(folder, "--store.url="+server.URL(), "--cluster=east")
-	if n := len(rows(t, folder, "gpu_hours")); n < 180*3 {
-		t.Errorf("%d rows in three hours, too few to be read in shards", n)
+	if n := len(rows(t, folder, "gpu_hours")); n < 180*2 {
+		t.Errorf("%d rows in two hours, too few to be read in shards", n)
 	}
 	want := tree(t, folder)
 	for name, args := range map[string][]string{
