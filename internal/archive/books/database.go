@@ -247,7 +247,7 @@ func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums)
 	}
 	byModel := slices.Index(names, modelColumn)
 	if byModel >= 0 {
-		names[byModel] = part.table("coalesce(hour_model, day_model)", modelColumn)
+		names[byModel] = part.table("coalesce(hour_model, day_model, '')", "coalesce(model, '')")
 	}
 	s := sqldb.SQL("select " + strings.Join(names, ", "))
 	for _, a := range table.Amounts {

@@ -101,24 +101,24 @@ func TestRenamed(t *testing.T) {
 }
 
 // TestModelOfCorrection corrects an hour that an operator accepted without samples. The archive then has the charges of
-// the hour, but not its GPUs. These charges have the model of the other hours of the day.
+// the hour, but not its GPUs. These charges have the model of another hour of the day. If there is no such hour, their
+// model is unknown.
 func TestModelOfCorrection(t *testing.T) {
 	accepted, corrected := sinktest.Complete(&table.Hour{Cluster: "east", Start: hour("east", 4).Start}), hour("east", 4)
 	accepted.State, accepted.Reason = table.Gaps, "outage"
 	corrected.Revision, corrected.State, corrected.Corrections = 2, table.Corrected, table.Difference(nil, corrected.Charges)
 	for _, kind := range bookstest.Kinds {
-		source := bookstest.Open(t, bookstest.File(t, kind, hour("east", 3), accepted, corrected))
-		for energy, of := range map[int64]books.Query{
-			200: {From: accepted.Start, Until: accepted.Start.Add(time.Hour)},
-			400: {From: begin, Until: begin.AddDate(0, 0, 1)},
-		} {
-			of.By = []string{"model"}
-			st, err := source.Statement(t.Context(), of)
-			check(t, err)
-			if len(st.Charges) != 1 || st.Charges[0].Model != "H100" || st.Charges[0].Energy != energy {
-				t.Errorf("%s: charges %+v, want %d mJ of an H100", kind, st.Charges, energy)
+		for model, hours := range map[string][]*table.Hour{"H100": {hour("east", 3), accepted, corrected}, "": {hour("west", 3), hour("east", 30), accepted, corrected}} {
+			source := bookstest.Open(t, bookstest.File(t, kind, hours...))
+			for _, of := range []books.Query{{From: accepted.Start, Until: accepted.Start.Add(time.Hour)}, {From: begin, Until: begin.AddDate(0, 0, 1)}} {
+				of.By, of.Where = []string{"model"}, map[string][]string{"cluster": {"east"}}
+				st, err := source.Statement(t.Context(), of)
+				check(t, err)
+				if len(st.Charges) != 1 || st.Charges[0].Model != model {
+					t.Errorf("%s, %v: charges %+v, want the model %q", kind, of.Until.Sub(of.From), st.Charges, model)
+				}
 			}
+			check(t, source.Close())
 		}
-		check(t, source.Close())
 	}
 }
