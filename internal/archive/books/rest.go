@@ -18,7 +18,7 @@ const (
 	boardRestRule = "gpuledger:board_unattributed_energy_joules:increase1h"
 )
 
-// Because of rounding, charges can exceed the energy of the boards. MaxNegative is the largest such excess, in mJ.
+// MaxNegative is the maximum, in mJ, by which charges can exceed the energy of the boards because of rounding.
 const MaxNegative = 1000
 
 // OverchargedError means that recording rules charge more energy than the boards used.

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// At the start of the hour, an opening value (see [Openings]) may be up to Lookback old.
+// Lookback is the maximum age of an opening value (see [Openings]) at the start of the hour.
 const Lookback = 24 * time.Hour
 
 // Sample is a raw sample of a series. Time is in milliseconds since the Unix epoch.
