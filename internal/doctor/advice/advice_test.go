@@ -140,7 +140,7 @@ var clusters = map[string]struct {
 	},
 	"static":       {rows: "device plugin from its static manifest, Kubernetes ≥ 1.36", overlays: "static", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
 	"eks-al2023":   {rows: "device plugin from its static manifest, Kubernetes ≥ 1.36", overlays: "static", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
-	"beta":         {rows: "one of these on 1.34 or 1.35, with the policy API enabled", overlays: "static+v1beta1", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
+	"beta":         {rows: "one of these clusters on 1.34 or 1.35, with the policy API enabled", overlays: "static+v1beta1", values: "exporter.mode=sidecar devicePlugin.namespace=kube-system"},
 	"helm-134":     {rows: unchanged, overlays: "standalone"},
 	"k3s":          {rows: unchanged, overlays: "standalone+runtime-class", values: "runtimeClassName=nvidia"},
 	"old":          {rows: unchanged, overlays: "standalone"},

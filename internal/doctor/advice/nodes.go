@@ -131,7 +131,7 @@ func (c *Cluster) state(n *node) state {
 			return s
 		}
 	}
-	return state{level: todo, text: "no exporter: the Node has no pod of a DaemonSet that contains the exporter or to which the policy adds the exporter"}
+	return state{level: todo, text: "no exporter: no DaemonSet that runs the exporter has a pod on the Node"}
 }
 
 // refusals returns 0 if the DaemonSet's template allows a pod on the Node, and 1 otherwise.
