@@ -105,19 +105,19 @@ func run(ctx context.Context, cfg archive.Config, log *slog.Logger) error {
 func usage() {
 	flags, _ := archive.Flags()
 	flags.SetOutput(os.Stdout)
-	fmt.Print(`gpuledger-archive files the long-term record of GPU fleets as tables of GPUs and charges by the hour.
+	fmt.Print(`gpuledger-archive keeps the long-term record of GPU fleets: hourly tables of GPUs and charges.
 
 usage: gpuledger-archive run [flags]              file each hour after its end, until SIGTERM
-       gpuledger-archive serve [flags]            serve the questions as pages, until SIGTERM, and file nothing
-       gpuledger-archive once [flags]             file the hours that are missing, and end
+       gpuledger-archive serve [flags]            serve the answers to questions as web pages, until SIGTERM; file nothing
+       gpuledger-archive once [flags]             file the missing hours, then exit
        gpuledger-archive accept CLUSTER --from=HOUR --to=HOUR --reason=TEXT [flags]
                                                   file hours although samples are missing
        gpuledger-archive prune --before=DATE [flags]
-                                                  delete old hours and events, and keep the sums of months
+                                                  delete old hours and events, but keep monthly sums
        gpuledger-archive rename-cluster OLD NEW [flags]
-                                                  file the hours of a cluster under another name
+                                                  rename a cluster in all filed hours
        gpuledger-archive schema [postgres|mysql]  print the statements that create or update the tables
-       kubectl gpuledger doctor [flags]           how to install gpuledger on a cluster, and where an exporter is missing
+       kubectl gpuledger doctor [flags]           print how to install gpuledger on a cluster, and which Nodes have no exporter
 
 `)
 	ask.Usage(os.Stdout, name())

@@ -113,7 +113,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	c.Chain.Register(fs)
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; the default is the last full hour, or 48 hours before now for run")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now; not for run")
-	fs.BoolVar(&c.Again, "again", false, "also replace hours that are already filed; not for run, which reads the last 48 hours again each day")
+	fs.BoolVar(&c.Again, "again", false, "also replace hours that are already filed; not for run, because run reads the last 48 hours again each day")
 	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` from the end of a month until it is closed; hours of a closed month are not replaced, but corrected by separate rows; 0 never closes a month")
 	fs.StringVar(&c.Team, "team.label", "team", "pod or namespace `label` that contains the name of the team, from gpuledger_pod_labels or kube_namespace_labels")
 	fs.Func("to", "`URL` to file the tables in, repeatable; each parameter of the URL sets a flag such as --s3.format for this sink only. Examples: "+sinks.Help()+". With accept, --to can also be the end of the last hour, such as 2026-11-01T15", c.setTo)
@@ -235,7 +235,7 @@ func (c *Config) locate(fs *flag.FlagSet) (err error) {
 		c.SQLite = filepath.Join(directory, "gpuledger.db")
 		c.places, err = c.Places(fs, nil)
 	case c.Schema == "" && !c.Version:
-		err = errors.New("nowhere to file: set --to, or " + strings.Join(sinks.Flags(false), " or "))
+		err = errors.New("no sink is set: set --to, or " + strings.Join(sinks.Flags(false), " or "))
 	}
 	return err
 }

@@ -61,7 +61,7 @@ func (f *filer) fail(ctx context.Context, err error) error {
 	if text := err.Error(); text != f.said {
 		f.said = text
 		if f.waits {
-			f.log.Warn("sink is locked", "sink", f.Name, "err", err)
+			f.log.Warn("cannot use a sink, because another program has locked it", "sink", f.Name, "err", err)
 		} else {
 			f.log.Error("sink failed", "sink", f.Name, "err", err)
 		}

@@ -29,7 +29,7 @@ func refused(err error) error {
 }
 
 // errGone means that a cluster has no samples in an hour and no later samples.
-var errGone = errors.New("the cluster has no samples in the hour or after it")
+var errGone = errors.New("the cluster has no samples in this hour or later")
 
 // The packages fold and store define further reasons for refusals.
 var (

@@ -44,7 +44,7 @@ var (
 	}
 	newestMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_newest_hour_timestamp_seconds", Type: prometheus.GaugeValue, Labels: []string{"cluster", "sink"},
-		Help: "End of the newest hour of a cluster that is known to be in a sink.",
+		Help: "End of the newest hour of a cluster that the sink is known to contain.",
 	}
 	refusedMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_hours_refused", Type: prometheus.GaugeValue, Labels: []string{"cluster", "reason"},
@@ -68,7 +68,7 @@ var (
 	}
 	secondsMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_step_seconds_total", Type: prometheus.CounterValue, Unit: "seconds", Labels: []string{"step"},
-		Help: "Time spent on hours, by step.",
+		Help: "Time to file hours, by step.",
 	}
 )
 

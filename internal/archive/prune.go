@@ -37,7 +37,7 @@ func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slo
 	}
 	for _, p := range c.places {
 		if p.Books == nil {
-			log.Warn("rows that were sent cannot be deleted: delete them where they were received", "sink", p.Name)
+			log.Warn("sent rows cannot be deleted from here: delete them at the receiver", "sink", p.Name)
 		}
 	}
 	err := pruneAll(ctx, &c, before, out)

@@ -16,7 +16,7 @@ func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) erro
 	var failed error
 	for _, p := range c.places {
 		if p.Books == nil {
-			log.Warn("rows that were sent cannot be renamed: rename them where they were received", "sink", p.Name)
+			log.Warn("sent rows cannot be renamed from here: rename them at the receiver", "sink", p.Name)
 			continue
 		}
 		n, err := renameIn(ctx, &c, p)

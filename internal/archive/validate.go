@@ -14,7 +14,7 @@ import (
 func (c *Config) validate() error {
 	switch {
 	case c.Run && !c.Until.IsZero():
-		return errors.New("--until cannot be used with run, which does not end")
+		return errors.New("--until cannot be used with run, because run does not end")
 	case c.Run && c.Again:
 		return errors.New("--again cannot be used with run: use once")
 	case c.Events.Receive && !c.Run:

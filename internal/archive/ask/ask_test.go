@@ -271,7 +271,7 @@ func TestUnknown(t *testing.T) {
 		{[]string{"ran", "a", "b"}, 2, `unexpected argument "b"`},
 		{[]string{"statement", "--by=users"}, 1, "must be one or more of team"},
 		{[]string{"ran", "--unit=4711"}, 1, "must be manager/unit"},
-		{[]string{"ran", "--unit=slurm/4712"}, 1, "has no use of a GPU by slurm/4712"},
+		{[]string{"ran", "--unit=slurm/4712"}, 1, "slurm/4712 used no GPU from"},
 		{[]string{"statement", "--month=2026-12"}, 1, "has not ended"},
 		{[]string{"statement", "--month=2026-08"}, 1, "has no hours"},
 		{[]string{"ran", "--pod=vision"}, 1, "must be namespace/pod"},

@@ -62,7 +62,7 @@ func commands() []command {
 			name: "where", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "the current or last place of a board: by serial, UUID, asset tag, node or chassis",
 			extra: at, answer: (*question).where,
 		}, {
-			name: "history", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
+			name: "history", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "the places of a board over time, with the energy in each place and the reason why the board left", answer: (*question).history,
 		}, {
 			name: "ran", reach: chargeReach, details: true, argument: "SERIAL", optional: true, help: "the pods that used a board, or the boards that a pod or workload used",
 			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // --at selects one hour
@@ -83,7 +83,7 @@ func commands() []command {
 				fs.StringVar(&o.Format, "format", "", "`format` of another system: focus, focus-1.2 or impact-framework")
 			}, answer: (*question).statement,
 		}, {
-			name: "idle", reach: chargeReach, help: "energy, GPU hours and money of GPUs that are held without work",
+			name: "idle", reach: chargeReach, help: "energy, GPU hours and money of GPUs that pods and units hold but do not use",
 			extra: func(fs *flag.FlagSet, o *options) {
 				ofMonth(fs, o)
 				by(fs, o, "namespace")
@@ -106,7 +106,7 @@ func commands() []command {
 			name: "errors", reach: clusterReach, details: true, argument: "SERIAL…", several: true, optional: true, help: "errors of boards: memory, links, reduced clocks, spare rows, required action; the worst boards first",
 			extra: selected, answer: (*question).errors,
 		}, {
-			name: "verify", reach: clusterReach, argument: "STATEMENT.JSON", optional: true, help: "check that a month has no missing hours, and that its charges match its boards; or check a signed statement", samples: true,
+			name: "verify", reach: clusterReach, argument: "STATEMENT.JSON", optional: true, help: "check that a month has no missing hours, and that its charges match the energy of its boards; or check a signed statement", samples: true,
 			document: (*options).verifyDocument,
 			extra:    verified, answer: (*question).verify,
 		}, {
@@ -287,7 +287,7 @@ func (o *options) write(t Terminal, r *Reply) error {
 }
 
 // errRules means that verify cannot check rules. The check would always succeed.
-var errRules = errors.New("rules cannot be verified, because they compute the energy without a pod or unit as the remainder: " +
+var errRules = errors.New("rules cannot be verified: they compute the unattributed energy as the remainder, so the sums always match. To verify, " +
 	"set --store.read=samples, read an archive with --books, or set --prove to compare the rules with the samples")
 
 // errFailed has no message of its own, because the answer explains the failure.
@@ -317,7 +317,7 @@ func unknownCommand(name string) string {
 
 // Usage prints a list of the questions.
 func Usage(w io.Writer, program string) {
-	fmt.Fprintln(w, "questions about the books:")
+	fmt.Fprintln(w, "questions that read the archive or the store:")
 	for _, c := range commands() {
 		fmt.Fprintf(w, "       %-42s %s\n", strings.TrimSpace(program+" "+c.name+" "+c.argument), c.help)
 	}

@@ -79,7 +79,7 @@ func (q *question) complete(a *account, hours []books.Hour) error {
 
 func (a *account) checkAmounts(f factors.Factors) {
 	if a.total.Energy != a.boards {
-		a.notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
+		a.notice("the sum of the lines differs from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
 	}
 	if a.rest.Energy < -books.MaxNegative {
 		a.notice("pods and units are charged %.3f kWh more than the boards used: run verify", float64(-a.rest.Energy)/3.6e9)
@@ -121,10 +121,10 @@ func (q *question) notices(a *account, name string, c *filedHours) {
 		a.notice("incomplete: %d of %d hours%s are missing (first hour: %s): %s", n, expected, of, stamp(firstMissing(a.of, c.hours)), q.remedy())
 	}
 	if c.refused > 0 {
-		a.notice("incomplete: %d of %d hours%s are refused and left out, because their record is impossible", c.refused, expected, of)
+		a.notice("incomplete: %d of %d hours%s are refused and left out, because their samples have impossible values", c.refused, expected, of)
 	}
 	if c.lost > 0 {
-		a.notice("incomplete: the rows of %d hours%s were removed without sums", c.lost, of)
+		a.notice("incomplete: the rows of %d hours%s were removed, and no sums were kept", c.lost, of)
 	}
 	if c.partial > 0 {
 		a.notice("incomplete: the details of %d hours%s are pruned: use statement or idle with whole months in UTC", c.partial, of)

@@ -164,7 +164,7 @@ func (q *question) underWarranty(all []*Stay, at time.Time) (kept []*Stay, notic
 		}
 	}
 	if unknown > 0 {
-		notices = append(notices, fmt.Sprintf("GPUs with errors that are not listed, because --assets contains no valid end of their warranty: %d", unknown))
+		notices = append(notices, fmt.Sprintf("GPUs that have errors but are not listed, because --assets contains no valid end of their warranty: %d", unknown))
 	}
 	return kept, notices
 }

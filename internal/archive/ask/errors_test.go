@@ -89,7 +89,7 @@ B2      A-2    2026-09-30  H100   present  east     n3    1    2026-10-01 19:59 
 	{"errors --assets=LIST --in-warranty", 0, `SERIAL  ASSET  WARRANTY    MODEL  STATE    CLUSTER  NODE  PCI  LAST SEEN         UNCORRECTABLE  LIFETIME  CORRECTABLE  REPLAYS  NVLINK  ACTION
 B1      A-1    2026-10-01  H100   present  east     n2    1    2026-10-01 19:59  2              2         0            40       5       reset
 ! GPUs without error counts in this time, because the GPU or its exporter reported no counts: 1
-! GPUs with errors that are not listed, because --assets contains no valid end of their warranty: 1
+! GPUs that have errors but are not listed, because --assets contains no valid end of their warranty: 1
 `},
 	{"errors --assets=LIST --in-warranty --uncorrectable --from=2026-10-01T08:00", 0, `SERIAL  ASSET  WARRANTY    MODEL  STATE    CLUSTER  NODE  PCI  LAST SEEN         UNCORRECTABLE  LIFETIME  CORRECTABLE  REPLAYS  NVLINK  ACTION
 B1      A-1    2026-10-01  H100   present  east     n2    1    2026-10-01 19:59  0              2         0            0        0       reset

@@ -137,7 +137,7 @@ func TestPruned(t *testing.T) {
 	prune()
 	verified("east,48,744," + missing + ",0,0,0,0,48,24,86400000000,86400000000,0,0,false")
 	removed := ask("statement", "--month=2026-10")
-	removed.has(0, "the rows of 24 hours of east were removed without sums")
+	removed.has(0, "the rows of 24 hours of east were removed, and no sums were kept")
 	removed.lacks("differ")
 }
 

@@ -145,7 +145,7 @@ func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	slices.SortStableFunc(rows, func(a, b *listed) int { return cmp.Or(a.Last.Compare(b.Last), cmp.Compare(a.UUID, b.UUID)) })
 	a := q.missingColumns(of.Until).answer(rows...)
 	if behind := len(current) - len(rows); behind > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("%d boards are not listed, because their clusters have no hours after the last hours of these boards", behind))
+		a.Notices = append(a.Notices, fmt.Sprintf("%d boards are not listed: the books contain no hour of their clusters after the last hour of the board, so it is unknown whether the board is missing", behind))
 	}
 	return a, nil
 }

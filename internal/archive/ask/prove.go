@@ -103,7 +103,7 @@ func (p *proof) read(ctx context.Context, source books.Source, of books.Query) e
 func (p *proof) readRules(ctx context.Context, source books.Source, of books.Query) error {
 	ruled, ok := source.(books.Ruled)
 	if !ok {
-		return errors.New("this source has no rules")
+		return errors.New("this source has no recording rules: set --store.url")
 	}
 	of.By = proofBy
 	st, err := ruled.RuleSums(ctx, of)
@@ -177,7 +177,7 @@ func (p *proof) compare(first *proof, of books.Query) {
 		missing := ranges(of.From, of.Until, func(hour time.Time) bool { return first.hours[cluster][hour] && !p.hours[cluster][hour] })
 		if missing != "" {
 			p.wrong[cluster] = true
-			p.notices = append(p.notices, fmt.Sprintf("%s: %s has no hours from %s, unlike %s", name(cluster), p.name, missing, first.name))
+			p.notices = append(p.notices, fmt.Sprintf("%s: %s has no hours from %s, but %s has these hours", name(cluster), p.name, missing, first.name))
 		}
 	}
 	all := maps.Clone(first.sums)

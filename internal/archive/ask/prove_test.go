@@ -117,7 +117,7 @@ func TestProve(t *testing.T) {
 				s.Add(resultAt(3), excess, "gpuledger:board_unattributed_energy_joules:increase1h", "cluster", "east", "UUID", fmt.Sprint("GPU-", i), "serial", fmt.Sprint("S-", i))
 			}
 		}), nil, 1, 2, "east, hour 2026-10-01 03:00: the rules charge board S-0 2.000 kWh more than it used"},
-		"a missing hour": {mistaken(func(s *foldtest.Store) { s.Remove("gpuledger:", resultAt(3)) }), nil, 1, 2, "east: rules has no hours from 2026-10-01T03 to 2026-10-01T04, unlike samples"},
+		"a missing hour": {mistaken(func(s *foldtest.Store) { s.Remove("gpuledger:", resultAt(3)) }), nil, 1, 2, "east: rules has no hours from 2026-10-01T03 to 2026-10-01T04, but samples has these hours"},
 		"an archive":     {right, []string{"--books=" + otherPod}, 1, 3, "east, 2026-10-02, namespace other: " + otherPod + " has"},
 	} {
 		r := run(t, append(append([]string{"verify", "--prove", "-o", "csv", "--store.url=" + tt.url}, tt.more...), fleetTime...)...)

@@ -67,7 +67,7 @@ func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	case len(q.names) > 0:
 		a.Notices = append(a.Notices, fmt.Sprintf("no pod or unit used %s from %s to %s", q.names[0], stamp(of.From), stamp(of.Until)))
 	default:
-		return a, unusedError{fmt.Errorf("%s has no use of a GPU by %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))}
+		return a, unusedError{fmt.Errorf("according to %s, %s used no GPU from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))}
 	}
 	return a, nil
 }

@@ -74,7 +74,7 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 		{Title: "Stays", Answer: distinct(withoutZeros(q.titled(historyColumns.answer(history...))))},
 		{Title: "Errors", Answer: faults(all)},
 	}, recordedErrors(st.Rows), []print.Section{
-		{Title: "Suspect: days with faults, of all days", Answer: suspects},
+		{Title: "Suspect: days with faults / all days", Answer: suspects},
 		{Title: "Use by pods and units", Answer: distinct(ranColumns.answer(uses(st.Charges)...))},
 	})}, nil
 }

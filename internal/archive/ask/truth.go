@@ -19,7 +19,7 @@ func truthFlags(fs *flag.FlagSet, o *options) {
 		o.Truth = append(o.Truth, path)
 		return nil
 	})
-	fs.DurationVar(&o.Scrape, "truth.scrape-interval", time.Minute, "`interval` at which the record was scraped, for --truth")
+	fs.DurationVar(&o.Scrape, "truth.scrape-interval", time.Minute, "scrape `interval` of the record, for --truth")
 }
 
 // compared contains the archived use and the true use of a GPU, or of a pod or unit on a GPU.
@@ -83,7 +83,7 @@ func (q *question) compareTruth(ctx context.Context) (print.Answer, error) {
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
 		c := checks[name]
 		if missing := missingHours(of, c.hours); missing != "" || c.wrong() > 0 {
-			notices = append(notices, fmt.Sprintf("%s: %d hours with charges that do not add up to their boards, missing hours: %s", name, c.wrong(), cmp.Or(missing, "none")))
+			notices = append(notices, fmt.Sprintf("%s: in %d hours, the charges do not add up to the energy of the boards; missing hours: %s", name, c.wrong(), cmp.Or(missing, "none")))
 			q.failed = true
 		}
 	}

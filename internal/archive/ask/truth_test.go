@@ -79,7 +79,7 @@ func TestTruth(t *testing.T) {
 			h.GPUs[0].Energy += 100_000 * 71
 			h.Charges[0].Exclusive = h.Charges[0].Energy
 		}, asUsed, 1, "GPU-1 a", ""},
-		{"a charge that exceeds the GPU's energy", func(h *table.Hour) { h.Charges[0].Energy++ }, asUsed, 1, "", "lab: 1 hours with charges that do not add up to their boards"},
+		{"a charge that exceeds the GPU's energy", func(h *table.Hour) { h.Charges[0].Energy++ }, asUsed, 1, "", "lab: in 1 hours, the charges do not add up to the energy of the boards"},
 		{"the held time", func(h *table.Hour) { h.Charges[2].Held -= 71_000 }, asUsed, 1, "b", ""},
 		{"another pod", func(h *table.Hour) { h.Charges[2].PodUID = "u-c" }, asUsed, 1, "b b", ""},
 		{"a GPU is missing from the archive", func(h *table.Hour) { h.GPUs, h.Charges = h.GPUs[:1], h.Charges[:2] }, asUsed, 1, "GPU-2 b", ""},

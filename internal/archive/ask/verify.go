@@ -140,7 +140,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	if slices.ContainsFunc(all, func(c *check) bool { return !c.ok() }) {
 		remedy := q.remedy()
 		if len(st.Refusals) > 0 {
-			remedy = "see the hours that are refused"
+			remedy = "see the refused hours above"
 		}
 		a.Notices = append(a.Notices, "the books are not complete: "+remedy)
 		q.failed = true
@@ -251,7 +251,7 @@ func unknownPods(pods []books.UnknownPod, checks map[string]*check) []string {
 		}
 	}
 	return atMost(maxPods, pods, "unknown pods", func(p books.UnknownPod) string {
-		return fmt.Sprintf("unknown pod %s/%s (%s) of %s: %.3f kWh in %d hours; neither the reconciler nor kube-state-metrics names it",
+		return fmt.Sprintf("unknown pod %s/%s (%s) of %s: %.3f kWh in %d hours; neither the reconciler nor kube-state-metrics lists this pod",
 			p.Namespace, p.Pod, p.UID, p.Cluster, float64(p.Energy)/3.6e9, p.Hours)
 	})
 }

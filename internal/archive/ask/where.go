@@ -62,7 +62,7 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 	var elsewhere []string
 	for _, n := range found {
 		if n.unknown == nil && !slices.ContainsFunc(current, n.has) {
-			elsewhere = append(elsewhere, fmt.Sprintf("the %d boards of %s are elsewhere now: see their history", len(n.uuids), n.name))
+			elsewhere = append(elsewhere, fmt.Sprintf("the %d boards of %s are in other places now: run history for these boards", len(n.uuids), n.name))
 		}
 	}
 	for _, l := range boards {
@@ -76,10 +76,10 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 	}
 	a.Notices = append(a.Notices, elsewhere...)
 	if _, momentary := q.source.Source.(books.Momentary); !momentary && slices.ContainsFunc(slices.Collect(maps.Values(details)), func(d *detail) bool { return len(d.holders) > 0 }) {
-		a.Notices = append(a.Notices, "an archive contains hourly data: the holders are from the whole last hour, not from the last scrape")
+		a.Notices = append(a.Notices, "an archive contains hourly data: the holders are all holders in the last hour, not only at the last scrape")
 	}
 	if last := newest(all); of.Until.Sub(last) > 2*time.Hour && len(all) > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("the books contain no hour of the boards after %s: the boards are gone, or the books are behind", stamp(last)))
+		a.Notices = append(a.Notices, fmt.Sprintf("the books contain no hour of these boards after %s: the boards were removed, or later hours are not filed yet", stamp(last)))
 	}
 	return a, nil
 }

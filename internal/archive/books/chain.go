@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNoChain means that the database has no hash chain, because an earlier version wrote it.
-var ErrNoChain = errors.New("the database was filed by an earlier version and has no chain: start gpuledger-archive run or once of this version")
+var ErrNoChain = errors.New("an earlier version filed the hours in the database, so the database has no chain: start gpuledger-archive run or once of this version")
 
 // Chained is a source that links its hours in hash chains.
 type Chained interface {

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrTooMany means that a statement needs more sums than its query allows.
-var ErrTooMany = errors.New("too many sums of charges")
+var ErrTooMany = errors.New("the question needs too many sums: select fewer hours or larger groups")
 
 // sums adds up charges with the same values in some text columns.
 type sums struct {

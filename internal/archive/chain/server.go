@@ -126,7 +126,7 @@ func (s *server) request(ctx context.Context, client *http.Client, method string
 	defer func() { _ = response.Body.Close() }()
 	switch status := response.StatusCode; {
 	case status/100 == 3:
-		return nil, fmt.Errorf("%s redirects to another URL, which is not followed: use that URL", address.Public(s.url))
+		return nil, fmt.Errorf("%s redirects to another URL, but this program does not follow redirects: set the other URL", address.Public(s.url))
 	case status == http.StatusTooManyRequests, status/100 == 5:
 		return nil, temporary{fmt.Errorf("%s: status %s", address.Public(s.url), response.Status)}
 	case status/100 != 2:

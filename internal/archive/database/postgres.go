@@ -105,7 +105,7 @@ func (c hidingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	u, invalid := address.Parse(c.url)
 	if invalid != nil || strings.Contains(c.host, "@") {
-		return nil, errors.New("cannot connect, and the reason may contain the password: percent-encode the characters / ? # @ % in it")
+		return nil, errors.New("cannot connect; the reason is not shown, because it may contain the password: percent-encode the characters / ? # @ % in the password")
 	}
 	return nil, address.Hide(u, err)
 }

@@ -23,7 +23,7 @@ type Config struct {
 
 // Register adds the flags with their defaults.
 func (c *Config) Register(fs *flag.FlagSet) {
-	fs.BoolVar(&c.Receive, "events.receive", false, "receive events from gpuledger-reconciler (only in the command run); except on loopback, senders need credentials")
+	fs.BoolVar(&c.Receive, "events.receive", false, "with the command run, receive events from gpuledger-reconciler; except on loopback, senders need credentials")
 	fs.StringVar(&c.TokenFile, "events.token-file", "", "`file` with the bearer tokens of event senders, read for every request; each line contains the name of a cluster and a token")
 	fs.StringVar(&c.DeadLetter, "events.dead-letter", "", "`file` for events that a sink rejects, and for events that wait for a sink when the program ends; the default is dead-letters.jsonl in --folder; without --folder these events are dropped")
 	fs.BoolVar(&c.Insecure, "events.insecure", false, "receive events without credentials; every client that can reach the address can then write events for any cluster")
@@ -55,8 +55,8 @@ func (c *Config) ValidateAddresses(addresses []string, certificates bool) error 
 	}
 	for _, listen := range addresses {
 		if !address.ListensOnLoopback(listen) {
-			return fmt.Errorf("with --events.receive on --web.listen-address=%s, anyone on the network could write events: "+
-				"set --events.token-file, or client_auth_type in --web.config.file to RequireAndVerifyClientCert, or --events.insecure", listen)
+			return fmt.Errorf("--web.listen-address=%s would accept events from every client on the network: set --events.token-file; "+
+				"or set client_auth_type: RequireAndVerifyClientCert in --web.config.file; or accept events without credentials with --events.insecure", listen)
 		}
 	}
 	return nil

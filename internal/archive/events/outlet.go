@@ -195,7 +195,7 @@ func (o *outlet) end() {
 		o.reject(b.cluster, b.events, errStopped)
 	}
 	if n > 0 {
-		o.log.Error("stopping before the sink filed all events: the remaining events become dead letters", "events", n, "file", o.dead.path)
+		o.log.Error("stopping before the sink filed all events: writing the remaining events to the dead-letter file", "events", n, "file", o.dead.path)
 	}
 }
 
@@ -205,7 +205,7 @@ func (o *outlet) append(ctx context.Context, b *batch) error {
 	rejected, reason := 0, error(nil)
 	defer func() {
 		if rejected > 0 {
-			o.log.Error("the sink rejects events: they become dead letters", "events", rejected, "file", o.dead.path, "err", reason)
+			o.log.Error("the sink rejects events: not sending these events again", "events", rejected, "file", o.dead.path, "err", reason)
 		}
 	}()
 	for size := maxChunk; len(b.events) > 0; {
@@ -251,7 +251,7 @@ func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	n := float64(len(events))
 	if err := o.dead.write(o.Name, cluster, events, reason); err != nil {
 		o.counts.dropped.Add(n)
-		o.log.Error("events are dropped: cannot write dead letters", "events", n, "reason", reason, "err", err)
+		o.log.Error("events are lost: cannot write to the dead-letter file", "events", n, "reason", reason, "err", err)
 		return
 	}
 	o.counts.rejected.Add(n)

@@ -137,7 +137,7 @@ func TestNoDeadLetters(t *testing.T) {
 		if counts := counted(t, r); counts["picky/dropped"] != 1 || counts["picky/filed"] != 2 {
 			t.Errorf("%q: metrics are %v", path, counts)
 		}
-		if !strings.Contains(log.String(), "events are dropped") {
+		if !strings.Contains(log.String(), "events are lost") {
 			t.Errorf("%q: log:\n%s", path, log)
 		}
 	}

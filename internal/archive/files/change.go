@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	errChanged   = errors.New("another program changes the file at the same time")
+	errChanged   = errors.New("another program changed the file at the same time")
 	errUnchanged = errors.New("the rows do not change")
-	errContended = errors.New("another program files other data of the same hour at the same time")
+	errContended = errors.New("another program filed other data of the same hour at the same time")
 )
 
 // Other programs may change the same file or hour during a write. attempts is the maximum number of attempts.
@@ -128,7 +128,7 @@ func (s *Sink) update(ctx context.Context, f file, hour time.Time, change func(o
 	})
 }
 
-// rewrite changes a file and returns its new tag. If another program changes the file at the same time, it starts
+// rewrite changes a file and returns its new tag. If another program changed the file at the same time, it starts
 // again. If change returns errUnchanged, it does not write the file.
 func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([][]any, error)) (string, error) {
 	for range attempts {

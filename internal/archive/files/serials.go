@@ -144,7 +144,7 @@ func fileName(h *table.Hour) string {
 	return h.Start.UTC().Format("20060102-150405") + "-gpuledger.csv"
 }
 
-// put writes a file. If another program changes the file at the same time, it writes again.
+// put writes a file. If another program changed the file at the same time, it writes again.
 func (s *Serials) put(ctx context.Context, name string, readings []gpuid.Reading) error {
 	var data bytes.Buffer
 	out := csv.NewWriter(&data)

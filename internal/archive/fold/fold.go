@@ -51,12 +51,12 @@ const Unrecorded = "unrecorded"
 var (
 	// ErrReplicas means that two series of the same counter overlap in time. The reason is that the store does not
 	// deduplicate replicas of Prometheus.
-	ErrReplicas = errors.New("two series of the same account overlap: deduplicate the replicas of Prometheus in the store")
+	ErrReplicas = errors.New("two series of the same counter overlap in time: deduplicate the replicas of Prometheus in the store")
 	// ErrOvercharged means that charges exceed the energy of a board.
 	ErrOvercharged = errors.New("the charges exceed the energy of the board")
 	// ErrImplausible means that a board has several impossible values in a row. If only one value is impossible, it is
 	// dropped.
-	ErrImplausible = errors.New("the record is implausible: delete these samples in the store, or set --gpu.max-power if the board can draw more")
+	ErrImplausible = errors.New("the samples are implausible: delete these samples in the store, or raise --gpu.max-power if the board can draw more power")
 )
 
 // Fold computes the rows of an hour, without the names of owners. The error is of type [BoardErrors]. An hour with an

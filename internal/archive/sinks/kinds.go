@@ -129,7 +129,7 @@ var kinds = []*Kind{
 			return opened[events.Sink](webhook.OpenEvents(o.HTTP))
 		},
 		keepsEvents: func(o *Options) bool { return o.HTTP.KeepsEvents() },
-		unreadable:  "rows that were sent can only be read where they were received",
+		unreadable:  "only the receiver can read rows that were sent",
 	},
 	{
 		Name: "stdout", Flag: "stdout", Schemes: []string{"stdout"}, local: true, parameters: "stdout.",

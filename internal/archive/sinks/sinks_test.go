@@ -148,7 +148,7 @@ func TestInvalid(t *testing.T) {
 	}
 	fs, _ := parsed(t)
 	for text, want := range map[string]string{
-		"https://h/p":         "--books=https://h cannot be read: rows that were sent",
+		"https://h/p":         "--books=https://h cannot be read: only the receiver",
 		"file:x?layout=gpuid": "--books=file:x cannot be read: with the layout gpuid",
 		"stdout:json":         "--books=stdout:json cannot be read: it is standard output",
 		"gs://bucket":         "--books must be a path or a URL with one of the schemes file, s3, postgres, postgresql, mysql, mariadb, sqlite, such as",

@@ -35,7 +35,7 @@ func (s *Store) send(ctx context.Context, at *url.URL, form url.Values, decode f
 	}
 	body := bufio.NewReader(response.Body)
 	if isPage(response, body) {
-		return fmt.Errorf("%sthe response is a web page, perhaps a login: set --store.url to the query API itself, and the credentials in --store.http.config.file", redirected(at, response))
+		return fmt.Errorf("%sthe response is a web page, perhaps a login page: set --store.url to the query API itself, and the credentials in --store.http.config.file", redirected(at, response))
 	}
 	return decode(body)
 }

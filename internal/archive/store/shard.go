@@ -77,7 +77,7 @@ func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours 
 		before = make(fold.Openings)
 		for _, metric := range fold.Opened() {
 			if err := r.open(ctx, before, opening{cluster, metric, from}, of); err != nil {
-				return nil, fmt.Errorf("opening values of %s: %w", metric, err)
+				return nil, fmt.Errorf("values of %s before the hour: %w", metric, err)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours 
 		in.Openings = before
 		for metric, accounts := range unopened(*in) {
 			if err := r.openSome(ctx, before, opening{cluster, metric, in.Start}, accounts); err != nil {
-				return nil, fmt.Errorf("opening values of %s: %w", metric, err)
+				return nil, fmt.Errorf("values of %s before the hour: %w", metric, err)
 			}
 		}
 		if err := r.reopen(ctx, in); err != nil {

@@ -58,7 +58,7 @@ var chainFields = []Field[Entry]{
 	moment("filed_at", "time of the entry", func(e *Entry) *time.Time { return &e.At }),
 	long("state", "state of the hour in the manifest", func(e *Entry) *string { return (*string)(&e.State) }),
 	long("rows_digest", "SHA-256 of the rows of the hour and its corrections, or of the sums of the month", func(e *Entry) *string { return &e.Rows }),
-	long("manifest_digest", "SHA-256 of the hour's row in hours without its state, or of the pruned hours of the month", func(e *Entry) *string { return &e.Manifest }),
+	long("manifest_digest", "SHA-256 of the hour's row in the table hours, without the state; or of the pruned hours of the month", func(e *Entry) *string { return &e.Manifest }),
 	long("previous", "hash of the previous entry, empty for the first entry", func(e *Entry) *string { return &e.Previous }),
 	long("hash", "SHA-256 of this entry without its hash and signature", func(e *Entry) *string { return &e.Hash }),
 	long("key_id", "SHA-256 of the public key, empty if the entry has no signature", func(e *Entry) *string { return &e.Key }),

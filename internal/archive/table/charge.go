@@ -58,13 +58,13 @@ var charge = []Field[Charge]{
 	integer("exclusive_mj", "measured part of the energy", func(c *Charge) *int64 { return &c.Exclusive }).inSums("measured part of the energy"),
 	integer("idle_mj", "idle part of the energy", func(c *Charge) *int64 { return &c.Idle }).inSums("idle part of the energy"),
 	integer("held_ms", "time for which the pod or unit held the GPU, in milliseconds, summed over its containers and instances", func(c *Charge) *int64 { return &c.Held }).inSums("time for which pods or the unit held GPUs, in milliseconds"),
-	integer("gpu_ms", "held_ms, weighted by the share of the GPU", func(c *Charge) *int64 { return &c.GPUTime }).inSums("held_ms, weighted by the share of the GPU"),
-	integer("active_ms", "time in which the pod or unit worked on the GPU", func(c *Charge) *int64 { return &c.Active }).inSums("time in which pods or the unit worked on GPUs"),
+	integer("gpu_ms", "held_ms, weighted by the held share of the GPU", func(c *Charge) *int64 { return &c.GPUTime }).inSums("held_ms, weighted by the held share of the GPU"),
+	integer("active_ms", "time in which the pod or unit worked on the GPU, in milliseconds", func(c *Charge) *int64 { return &c.Active }).inSums("time in which pods or the unit worked on GPUs, in milliseconds"),
 	text("manager", "manager of the unit outside pods, such as slurm, empty for a pod or a reason", func(c *Charge) *string { return &c.Manager }).addedIn(4).inSums("manager of the unit outside pods"),
 	text("unit", "name of the unit, such as a job id", func(c *Charge) *string { return &c.Unit }).addedIn(4).inSums("name of the unit"),
 	text("username", "user of the unit, or the user id", func(c *Charge) *string { return &c.Username }).addedIn(4).inSums("user of the unit, or the user id"),
 	integer("estimated_mj", "part of the energy that was divided among several owners based on an estimated idle power", func(c *Charge) *int64 { return &c.Estimated }).addedIn(10).inSums("part of the energy that was divided among several owners based on an estimated idle power"),
-	integer("busy_ms", "sampled busy time of the pod or unit on the GPU", func(c *Charge) *int64 { return &c.Busy }).addedIn(10).inSums("sampled busy time of pods or the unit on GPUs"),
+	integer("busy_ms", "time in which kernels of the pod or unit ran on the GPU, according to samples", func(c *Charge) *int64 { return &c.Busy }).addedIn(10).inSums("time in which kernels of pods or the unit ran on GPUs, according to samples"),
 	moment("began", "start of the use. New counters: the time of their creation, which may be before the hour. Other counters: the scrape before the first increase, but not before the start of the hour. Empty for a reason, and in rows from earlier versions", func(c *Charge) *time.Time { return &c.Began }).addedIn(12),
 	moment("ended", "end of the use: the last scrape in the hour at which a counter had increased; empty if began is empty", func(c *Charge) *time.Time { return &c.Ended }).addedIn(12),
 	integer("thermal_energy_mj", "part of the energy that was used while the driver reduced the clocks because of heat", func(c *Charge) *int64 { return &c.ThermalEnergy }).addedIn(14).inSums("part of the energy that was used while the driver reduced the clocks because of heat"),
@@ -75,8 +75,8 @@ var charge = []Field[Charge]{
 	text("cluster_queue", "ClusterQueue of the pod in Kueue", func(c *Charge) *string { return &c.ClusterQueue }).addedIn(15).inSums("ClusterQueue of the pods"),
 	long("labels", labelsHelp, func(c *Charge) *string { return &c.Labels }).addedIn(16).inSums(labelsHelp),
 	optional("profiled_ms", "time in which tensor_active_ms and dram_active_ms were measured, while the pod or unit was alone on the GPU; null if they were not measured", func(c *Charge) **int64 { return &c.Profiled }).addedIn(19).inSums("time in which tensor_active_ms and dram_active_ms were measured; null if they were not measured"),
-	optional("tensor_active_ms", "time in which the tensor cores were active, part of profiled_ms", func(c *Charge) **int64 { return &c.TensorActive }).addedIn(19).inSums("time in which the tensor cores were active, part of profiled_ms"),
-	optional("dram_active_ms", "time weighted by the part of the memory's bandwidth in use, part of profiled_ms", func(c *Charge) **int64 { return &c.DRAMActive }).addedIn(19).inSums("time weighted by the part of the memory's bandwidth in use, part of profiled_ms"),
+	optional("tensor_active_ms", "part of profiled_ms in which the tensor cores were active", func(c *Charge) **int64 { return &c.TensorActive }).addedIn(19).inSums("part of profiled_ms in which the tensor cores were active"),
+	optional("dram_active_ms", "profiled_ms, weighted by the fraction of the memory bandwidth in use", func(c *Charge) **int64 { return &c.DRAMActive }).addedIn(19).inSums("profiled_ms, weighted by the fraction of the memory bandwidth in use"),
 }
 
 // chargeKey contains the columns that identify a charge of an hour.
@@ -109,7 +109,7 @@ var Charges = build("charges", "a part of the energy that one GPU used in one ho
 	func(h *Hour) []Charge { return h.Charges }, charge...)
 
 // Corrections contains changes of charges that the archive found after the month was closed.
-var Corrections = build("corrections", "a difference from the charges that the archive found after the month was closed. Add the differences to the charges", append([]string{"revision"}, chargeKey...),
+var Corrections = build("corrections", "a correction of the charges: a difference that the archive found after the month was closed. Add the corrections to the charges", append([]string{"revision"}, chargeKey...),
 	func(h *Hour) []Charge { return h.Corrections },
 	append([]Field[Charge]{computed("revision", Int, "revision of the hour that contains this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)
 

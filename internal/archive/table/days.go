@@ -14,7 +14,7 @@ const dayColumn = "day"
 var (
 	Days = Table{
 		Name: "days",
-		Help: "the sum of the charges and corrections of an account on a day. Charges with other attributes, such as another team, are in separate rows. The hours of a day that has not ended are also in separate rows",
+		Help: "the sum of the charges and corrections on one GPU and one day, for one pod or unit, or for one reason of unattributed energy. If an attribute such as the team changes, the charges are in separate rows. The hours of a day that has not ended are also in separate rows",
 		Columns: slices.Concat(
 			[]Column{{Name: "cluster", Type: Text, Help: clusterHelp}, {Name: dayColumn, Type: Date, Help: dayHelp}},
 			ofType(Charges, Text),
@@ -34,7 +34,7 @@ var (
 	}
 	GPUDays = Table{
 		Name: "gpu_days",
-		Help: "the stay of a GPU in one place, in consecutive hours of a day. A GPU that stays in one place all day has one row when the day has ended",
+		Help: "consecutive hours of a day in which a GPU was in one place. When the day has ended, a GPU that was in one place all day has one row",
 		Columns: slices.Concat(
 			[]Column{{Name: "cluster", Type: Text, Help: clusterHelp}, {Name: dayColumn, Type: Date, Help: dayHelp}},
 			columnsOf(slices.DeleteFunc(slices.Clone(place), func(f Field[GPU]) bool { return f.Type != Text }), 0),

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-var filedByColumn = computed("filed_by", Text, "arrival if the event is filed in the hour of its arrival, because its time was more than 13 months old or more than a day ahead, or because its request contained events of too many months; otherwise empty", func(_ *Hour, e *Event) any { return filedBy(e) }).addedIn(5)
+var filedByColumn = computed("filed_by", Text, "normally empty; arrival if the event is in the hour of its arrival, because its own time was more than 13 months old or more than a day ahead, or because its request contained events of too many months", func(_ *Hour, e *Event) any { return filedBy(e) }).addedIn(5)
 
 // Events contains a row for each event of a pod or workload.
 var Events = build("events", "a change of a GPU pod or of a workload", []string{"id"},

@@ -98,10 +98,10 @@ func (h *Hour) Refuse() {
 }
 
 // Hours is the manifest. It has a row for each hour whose rows are all stored.
-var Hours = build("hours", "one completely filed hour of one cluster", nil,
+var Hours = build("hours", "one hour of one cluster. The row exists only if all rows of the hour are stored", nil,
 	func(h *Hour) []State { return []State{h.State} },
-	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: the rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),
-	manifest("revision", Int, "1 at first, increased by each change", func(h *Hour) any { return h.Revision }),
+	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: the rows are deleted, and monthly_charges contains their sums", func(h *Hour) any { return string(h.State) }),
+	manifest("revision", Int, "1 when the hour is first filed; each change adds 1", func(h *Hour) any { return h.Revision }),
 	manifest("gpus", Int, "rows in gpu_hours", func(h *Hour) any { return h.rows().GPUs }),
 	manifest("charges", Int, "rows in charges", func(h *Hour) any { return h.rows().Charges }),
 	manifest("energy_mj", Int, "energy of all boards in millijoules", func(h *Hour) any { return h.energy() }),
@@ -109,8 +109,8 @@ var Hours = build("hours", "one completely filed hour of one cluster", nil,
 	manifest("silent_nodes", Int, "nodes without samples and without failed scrapes", func(h *Hour) any { return int64(h.SilentNodes) }),
 	manifest("digest", Text, "SHA-256 of the rows of gpu_hours, charges, pods and workloads", func(h *Hour) any { return h.Digest }),
 	manifest("explained_nodes", Int, "silent nodes that were removed, drained or renamed", func(h *Hour) any { return int64(h.ExplainedNodes) }).addedIn(9),
-	manifest("reason", Text, "reason that an operator gave for accepting missing samples, empty for other hours", func(h *Hour) any { return shorten(h.Reason) }).addedIn(6),
-	manifest("unknown_pods", Int, "charged pods that no series of the reconciler or of kube-state-metrics names; 0 without these series", func(h *Hour) any { return int64(len(h.UnknownPods)) }).addedIn(7),
+	manifest("reason", Text, "reason why an operator accepted missing samples; empty if none were accepted", func(h *Hour) any { return shorten(h.Reason) }).addedIn(6),
+	manifest("unknown_pods", Int, "charged pods that are missing from the series of the reconciler and of kube-state-metrics; 0 if the store has no such series", func(h *Hour) any { return int64(len(h.UnknownPods)) }).addedIn(7),
 )
 
 func manifest(name string, as Type, help string, value func(h *Hour) any) Field[State] {

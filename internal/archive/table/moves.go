@@ -6,7 +6,7 @@ var Moves = Table{
 	Help: "an event of a board",
 	Columns: []Column{
 		{Name: "id", Type: Text, Help: "identifies the event, which may be sent again with the same id"},
-		{Name: "time", Type: Time, Help: "first scrape after the event, or last scrape before a board was lost, silent or replaced"},
+		{Name: "time", Type: Time, Help: "time of the first scrape after the event; if a board was lost, silent or replaced, time of the last scrape before the event"},
 		{Name: "event", Type: Text, Help: "arrived, moved, returned, lost, silent or replaced"},
 		{Name: "serial", Type: Text, Help: "serial number of the board, empty if unknown"},
 		{Name: "uuid", Type: Text, Help: "UUID of the GPU"},

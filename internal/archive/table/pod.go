@@ -18,7 +18,7 @@ type PodID struct{ Namespace, Pod, UID string }
 type Workload struct{ Kind, Namespace, Name, UID, ParentUID string }
 
 // Pods contains a row for each hour and each pod that requested GPUs.
-var Pods = build("pods", "one pod that requested GPUs in an hour, and its owners", []string{"pod_uid"},
+var Pods = build("pods", "one pod that requested GPUs in an hour, with its owners", []string{"pod_uid"},
 	func(h *Hour) []Pod { return h.Pods },
 	text("namespace", "namespace", func(p *Pod) *string { return &p.Namespace }),
 	text("pod", "name of the pod", func(p *Pod) *string { return &p.Pod }),

@@ -243,7 +243,7 @@ func (t tableOf) capacity() *days {
 		return func(row []any) int64 { return t.number(row, name) }
 	}
 	return t.days("GPU hours by state on each day", "time", time.UTC, func(row []any) bool { return t.text(row, "line") == "model" && t.number(row, "hours") > 1 }, []part{
-		{"owner-2", "allocated, at work", func(row []any) int64 {
+		{"owner-2", "allocated, working", func(row []any) int64 {
 			return max(t.number(row, "allocated_ms")-t.number(row, "idle_ms"), 0)
 		}},
 		{"owner-1", "allocated, idle", hours("idle_ms")},

@@ -25,7 +25,7 @@ type Config struct {
 
 // Register adds the flags with their defaults.
 func (c *Config) Register(fs *flag.FlagSet) {
-	fs.BoolVar(&c.Pages, "web.pages", false, "serve the questions as pages in the command run (serve always does); except on loopback, readers need credentials")
+	fs.BoolVar(&c.Pages, "web.pages", false, "with the command run, serve the answers to questions as web pages (serve always does); except on loopback, readers need credentials")
 	fs.StringVar(&c.Settings, "web.pages.config", "", "YAML `file` that sets flags of questions, such as prices, in the format of a question's --config")
 	fs.StringVar(&c.Readers, "web.pages.readers", "", "YAML `file` with the teams, namespaces and clusters that each reader sees; without it, all readers see everything")
 	fs.BoolVar(&c.Insecure, "web.pages.insecure", false, "serve the pages without credentials; every client that can reach the address can then read the books")

@@ -27,7 +27,7 @@ type question struct {
 
 var pages = []page{
 	{path: "statement", command: "statement", title: "Statement", about: "Energy, GPU hours, money and carbon", monthly: true, nav: true, more: also("Difference to the period before", "compare", "format")},
-	{path: "idle", command: "idle", title: "Idle", about: "GPUs that are held without work", monthly: true, nav: true},
+	{path: "idle", command: "idle", title: "Idle", about: "GPUs that pods and units hold without using them", monthly: true, nav: true},
 	{path: "fleet", command: "capacity", title: "Fleet", about: "GPUs by model and state on each day, and boards that failed", monthly: true, nav: true, more: also("Boards that failed", "failures", "age")},
 	{path: "moves", command: "moves", title: "Moves", about: "Boards that arrived, left, returned or were swapped", monthly: true, nav: true},
 	{path: "missing", command: "missing", title: "Missing", about: "Boards without a place", nav: true},
@@ -35,9 +35,9 @@ var pages = []page{
 	{path: "hours", command: "hours", title: "Hours", about: "Hours that are filed, missing, accepted, corrected or refused", monthly: true, nav: true},
 	{path: "verify", command: "verify", title: "Verify", about: "Missing hours of a month, and a comparison of its charges with the energy of its boards", monthly: true, nav: true},
 	{path: "ran", command: "ran", title: "Use", about: "Pods and units, and the boards that they used"},
-	{path: "board", command: "report", title: "Board", about: "The life of a board", named: true},
+	{path: "board", command: "report", title: "Board", about: "All data about a board", named: true},
 	{path: "where", command: "where", title: "Place", about: "The current or last place of boards", named: true},
-	{path: "history", command: "history", title: "Stays", about: "Each stay of a board", named: true},
+	{path: "history", command: "history", title: "Stays", about: "The places of a board over time", named: true},
 	{path: "suspect", command: "suspect", title: "Suspect", about: "Whether faults follow the board, its slot or its node", named: true},
 }
 

@@ -48,7 +48,7 @@ func (s *Sink) send(ctx context.Context, b batch) error {
 		case n == attempts:
 			return permanent.If(again.final, fmt.Errorf("%d attempts: %w", n, err))
 		case again.after > maxRetryAfter:
-			return fmt.Errorf("%w: the server requests a wait of %s", err, again.after)
+			return fmt.Errorf("%w: the server requests a retry only after %s", err, again.after)
 		}
 		if wait := wait(ctx, max(again.after, backoff/2+rand.N(backoff/2))); wait != nil {
 			return fmt.Errorf("%w: %w", wait, err)

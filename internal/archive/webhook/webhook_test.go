@@ -232,7 +232,7 @@ func TestRetries(t *testing.T) {
 		{"a date in the past", repeat(1, answer(503, "Fri, 31 Dec 1999 00:00:00 GMT")), always, "", 2, 0, time.Second},
 		{"an invalid wait", repeat(1, answer(503, "soon")), always, "", 2, 0, time.Second},
 		{"a negative wait", repeat(1, answer(503, "-1")), always, "", 2, 0, time.Second},
-		{"a long wait", repeat(1, answer(503, "9999999999")), always, "requests a wait", 1, 0, 0},
+		{"a long wait", repeat(1, answer(503, "9999999999")), always, "requests a retry only after", 1, 0, 0},
 		{"always 503", repeat(100, answer(503)), always, `8 attempts: receiver.example.com returns 503 Service Unavailable: "the reason"`, 8, time.Minute, 3 * time.Minute},
 		{"rejected", repeat(1, answer(400)), always, `returns 400 Bad Request: "the reason"`, 1, 0, 0},
 		{"unauthorized", repeat(1, answer(401)), always, "returns 401", 1, 0, 0},
