@@ -42,7 +42,7 @@ func connect(ctx context.Context, kubeconfig string, log *slog.Logger) (cluster,
 		}
 		if err.Error() != logged {
 			logged = err.Error()
-			log.Error("not connected, will retry", "err", err)
+			log.Error("cannot prepare the connection to the API server, will retry", "err", err)
 		}
 		pause(ctx, connectAgain)
 		if err := ctx.Err(); err != nil {

@@ -156,7 +156,7 @@ func (l *lock) keep(ctx, tenure context.Context, end func()) {
 		if tenure.Err() == nil {
 			active = time.Now()
 		} else if time.Since(active) > lastWrites {
-			l.log.Error("the work of the leader does not end, another replica may become the leader")
+			l.log.Error("stopped renewing the Lease, because the tasks of the leader did not end in time: another replica may become the leader")
 			return
 		}
 	}

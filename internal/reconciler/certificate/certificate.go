@@ -65,7 +65,7 @@ func Renew(data map[string][]byte, host string, now time.Time) (renewed map[stri
 	}
 	authority, err := parse(renewed[Authority], renewed[AuthorityKey])
 	if err != nil {
-		return nil, false, fmt.Errorf("the keys %s and %s are invalid, remove both: %w", Authority, AuthorityKey, err)
+		return nil, false, fmt.Errorf("the keys %s and %s of the Secret are invalid: remove both keys, so that a new authority is created: %w", Authority, AuthorityKey, err)
 	}
 	if valid(renewed, authority.certificate, host, now) {
 		return renewed, false, nil

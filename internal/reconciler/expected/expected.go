@@ -98,7 +98,7 @@ func (i *Inventory) read() {
 		if readable {
 			log.Error("ignoring invalid lines of the expected inventory")
 		} else {
-			log.Error("cannot read the expected inventory, keeping the last one")
+			log.Error("cannot read the expected inventory, keeping the inventory that was read last")
 		}
 	}
 	if !slices.Equal(was.boards, now.boards) {
@@ -192,7 +192,7 @@ func unique(boards []Board) ([]Board, []error) {
 		f, ok := first[b.Serial]
 		if ok && !torn[b.Serial] && f.contradicts(b) {
 			torn[b.Serial] = true
-			errs = append(errs, fmt.Errorf("serial %q should be in %s and in %s", b.Serial, f.place(), b.place()))
+			errs = append(errs, fmt.Errorf("serial %q is listed in two places, %s and %s: remove one of these lines", b.Serial, f.place(), b.place()))
 		}
 		if !ok || f.ChassisSlot == "" {
 			first[b.Serial] = b

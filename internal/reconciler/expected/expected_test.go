@@ -53,17 +53,17 @@ func TestList(t *testing.T) {
 		{
 			"a board in two nodes", write("rack2.csv", "node,serial\ng3,S1\ng3,S3\n"),
 			"board g2 S2\nboard g3 S3\nerrors 1",
-			[]string{"should be in g1 and in g3", "boards=2"},
+			[]string{"is listed in two places, g1 and g3", "boards=2"},
 		},
 		{
 			"a board in two slots", write("rack2.csv", "node,serial,chassis_slot\ng3,S3,1\ng3,S3,2\ng3,S4\ng3,S4,3\n"),
 			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
-			[]string{"should be in g3 slot 1 and in g3 slot 2", "boards=4"},
+			[]string{"is listed in two places, g3 slot 1 and g3 slot 2", "boards=4"},
 		},
 		{
 			"two slots, distinguished by a third line", write("rack2.csv", "node,serial,chassis_slot\ng3,S3,1\ng3,S3\ng3,S3,2\ng3,S4\ng3,S4,3\ng3,S4,5\n"),
 			"board g1 S1\nboard g2 S2\nerrors 2",
-			[]string{"should be in g3 slot 1 and in g3 slot 2", "should be in g3 slot 3 and in g3 slot 5", "boards=2"},
+			[]string{"is listed in two places, g3 slot 1 and g3 slot 2", "is listed in two places, g3 slot 3 and g3 slot 5", "boards=2"},
 		},
 		{
 			"two dies of boards whose slots are known, in any order", write("rack2.csv", "node,serial,chassis_slot\ng3,S3,1\ng3,S4,2\ng3,S3,1\ng3,S4,2\n"),
@@ -77,7 +77,7 @@ func TestList(t *testing.T) {
 				}
 			},
 			"board g1 S1\nboard g2 S2\nboard g3 S3\nboard g3 S4\nerrors 1",
-			[]string{"keeping the last one", "rack0.csv: is a directory"},
+			[]string{"keeping the inventory that was read last", "rack0.csv: is a directory"},
 		},
 		{
 			"the path is missing", func() {
@@ -87,12 +87,12 @@ func TestList(t *testing.T) {
 				write("rack2.csv", "node,serial,chassis_slot\ng3,S3,1\ng3,S3,2\ng3,S4\ng3,S4,3\n")()
 			},
 			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
-			[]string{"should be in g3 slot 1 and in g3 slot 2"},
+			[]string{"is listed in two places, g3 slot 1 and g3 slot 2"},
 		},
 		{
 			"a file that names no columns", write("rack2.csv", "g3,S3\n"),
 			"board g1 S1\nboard g2 S2\nboard g3 S4\nboard g3 S4\nerrors 1",
-			[]string{"keeping the last one", "rack2.csv: line 1: no column"},
+			[]string{"keeping the inventory that was read last", "rack2.csv: line 1: no column"},
 		},
 		{
 			"an empty file", write("rack2.csv", ""),

@@ -127,6 +127,6 @@ func (i *Injector) announce(ctx context.Context, kube apiserver.Client) error {
 	if err := apiserver.Apply(ctx, kube.MutatingWebhookConfigurations(), present.Name, change, fieldManager); err != nil {
 		return fmt.Errorf("apply caBundle of the MutatingWebhookConfiguration %s: %w", present.Name, err)
 	}
-	i.log.Info("wrote the authority into the webhook's configuration", "webhook", present.Name)
+	i.log.Info("wrote the CA certificate into caBundle of the webhook's configuration", "webhook", present.Name)
 	return nil
 }

@@ -142,7 +142,7 @@ func (c *changes) approve(ctx context.Context, now time.Time) error {
 	case a.first:
 		c.log.Info("applying approved changes of identity", "approved", a.reserved+a.left)
 	case a.reserved > 0 && a.left == 0:
-		c.log.Info("all approved changes of identity are used")
+		c.log.Info("all approved changes of identity were applied")
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func TestApprovedChanges(t *testing.T) {
 		if got := w.lease.annotations; len(got) != 1 || got[spentKey] == "" {
 			t.Errorf("annotations: %v", got)
 		}
-		for _, message := range []string{"applying approved changes of identity", "all approved changes of identity are used"} {
+		for _, message := range []string{"applying approved changes of identity", "all approved changes of identity were applied"} {
 			if n := strings.Count(w.logs.String(), message); n != 1 {
 				t.Errorf("the log contains %q %d times", message, n)
 			}

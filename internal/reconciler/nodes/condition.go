@@ -194,7 +194,7 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 	worse := want.status == corev1.ConditionFalse && n.condition.status != corev1.ConditionFalse
 	if worse && !t.conditions.changes.take(ctx, n.Name, want.reason, t.fleet.size(), time.Now()) {
 		if t.conditions.waits(n.Name, true) {
-			t.log.Warn("unhealthy node waits for the budget of conditions", "node", n.Name, "reason", want.reason, "message", want.message)
+			t.log.Warn("condition of an unhealthy node not written: too many nodes became unhealthy in the last hour", "node", n.Name, "reason", want.reason, "message", want.message)
 		}
 		return true
 	}

@@ -74,7 +74,7 @@ func (n *Nodes) client(ctx context.Context) *exporter.Client {
 		}
 		if err.Error() != logged {
 			logged = err.Error()
-			n.log.Error("no exporter client, will retry", "err", err)
+			n.log.Error("cannot create the client for exporters, will retry", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -248,7 +248,7 @@ func TestChangeBudget(t *testing.T) {
 	}
 	annotateLease(t, `{"gpuledger.io/approved-changes":"4"}`)
 	eventually(t, "the other nodes change", func() bool { return changed() == fleet })
-	if got := second.logLines("all approved changes of identity are used"); len(got) != 1 {
+	if got := second.logLines("all approved changes of identity were applied"); len(got) != 1 {
 		t.Errorf("the log reports the end of the approval: %v", got)
 	}
 }
