@@ -47,7 +47,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "dcgm_version", Help: "Version of the DCGM host engine, if one is configured."},
 	{Name: "dcgm_library_version", Help: "Version of the library that reads the host engine. It should not be newer than the engine."},
 	{
-		Name: "scope", Help: "Coverage of an energy reading: one GPU, a module with several dies or a CPU, or unknown.",
+		Name: "scope", Help: "Hardware that an energy reading covers: one GPU, a module that contains several dies or a CPU, or unknown.",
 		Values: []string{string(gpu.ScopeGPU), string(gpu.ScopeModule), string(gpu.ScopeUnknown)},
 	},
 	{
@@ -144,7 +144,7 @@ var labelCatalogue = []metric.Label{
 		Values: []string{string(gpu.RASCorrectable), string(gpu.RASDeferred), string(gpu.RASUncorrectable)}, Complete: true,
 	},
 	{
-		Name: "stage", Help: "Dependency of the exporter, or step of its tick.",
+		Name: "stage", Help: "Dependency of the exporter, or step of a reading.",
 		Values: []string{"driver", "amdgpu", "dcgm", "release", "xid", "kernel_log", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "units", "state"},
 	},
 	{

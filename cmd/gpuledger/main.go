@@ -132,12 +132,12 @@ func usage(command string) {
 		return
 	case app.DoctorCommand:
 		flags, _ := app.UnitsFlags(command)
-		commandUsage(flags, "gpuledger doctor looks for a running unit of each manager. The command fails if a source cannot be read or a unit has no name. It needs no GPU.")
+		commandUsage(flags, "gpuledger doctor looks for a running unit of each manager. The command fails if it cannot read a source or cannot find the name of a unit. It needs no GPU.")
 		return
 	}
 	flags, _ := app.Flags(os.Getenv)
 	flags.SetOutput(os.Stdout)
-	fmt.Print(`gpuledger exports which physical GPU served which workload, and for how many joules.
+	fmt.Print(`gpuledger exports which workload used which physical GPU, and the energy that the workload used.
 
 usage: gpuledger [flags]
        gpuledger status [flags]    print the state of this node from the running exporter
@@ -146,8 +146,8 @@ usage: gpuledger [flags]
        gpuledger doctor [flags]    look for a unit of each manager on this machine
        gpuledger release [flags]   make the running exporter close the driver, or a GPU, for a while
        gpuledger cleanup [flags]   remove the files of the exporter from this node and exit
-       gpuledger wait              wait for a signal
-       gpuledger amd-files         write the driver's files about AMD GPUs to stdout, as tar, without serial numbers
+       gpuledger wait              do nothing until a signal ends the process
+       gpuledger amd-files         write a tar archive of the driver's files about AMD GPUs to stdout, without serial numbers
 
 `)
 	flags.PrintDefaults()

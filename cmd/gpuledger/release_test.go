@@ -162,7 +162,7 @@ func TestReleaseGPU(t *testing.T) {
 		t.Errorf("%v resets, want 1", resets)
 	}
 	e.stop()
-	if out, err := release(n); err == nil || !strings.Contains(out, "no exporter keeps its books in ") {
+	if out, err := release(n); err == nil || !strings.Contains(out, "no running exporter uses the state directory ") {
 		t.Errorf("without an exporter: %v: %s", err, out)
 	}
 }

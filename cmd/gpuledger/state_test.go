@@ -52,7 +52,7 @@ func TestUnusableState(t *testing.T) {
 			if up, failures := p.Sum("gpuledger_stage_up", of), p.Sum("gpuledger_stage_failures_total", of); up != 1 || failures != 1 {
 				t.Errorf("stage up %v after %v failures, want up after 1", up, failures)
 			}
-			if logged := e.warnings("state", "start with clean books"); logged != 1 {
+			if logged := e.warnings("state", "starting new books"); logged != 1 {
 				t.Errorf("logged %d times, want once", logged)
 			}
 			e.kept(n, dir)

@@ -147,7 +147,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	}
 	err := g.Wait()
 	if stuck := node.Source.Close(driverGrace); stuck != nil {
-		log.Warn("driver not shut down", "err", stuck)
+		log.Warn("exiting without closing the driver", "err", stuck)
 		err = withoutRestart(err)
 	}
 	return errors.Join(err, node.Sampler.Close())

@@ -46,6 +46,6 @@ func cleanup(cfg Config, log *slog.Logger) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 		return fmt.Errorf("cleanup: remove the directory of the Pods API: %w", err)
 	}
-	log.Info("this node contains no more files of the exporter", "state", cfg.StatePath)
+	log.Info("removed all files of the exporter from this node", "state", cfg.StatePath)
 	return nil
 }

@@ -108,13 +108,13 @@ func explainProcess(ctx context.Context, c *UnitsConfig, out io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s %s\t%s\t(%s)\n", mark, r.Manager, r.Reason, r.File)
 	}
-	fmt.Fprintf(w, "\nno path matches: %s\n", strings.Join(others, ", "))
+	fmt.Fprintf(w, "\nno path matches for these managers: %s\n", strings.Join(others, ", "))
 	return errors.Join(w.Flush(), problem(err))
 }
 
 func problem(err error) error {
 	if err != nil {
-		err = fmt.Errorf("some units could not be read: %w", err)
+		err = fmt.Errorf("cannot read some units: %w", err)
 	}
 	return err
 }

@@ -140,7 +140,7 @@ func TestDoctor(t *testing.T) {
 	m.write("proc/41/cmdline", "slurmstepd: [815.0]\x00")
 	check("", "ok slurm units: 1, such as slurm/815 with the process 40")
 	m.start(50, "python3", "/docker/"+unnamedContainer)
-	check("some units could not be read: ", "! docker abababababab01 has no name: no file below --units.docker-root describes the container")
+	check("cannot read some units: ", "! docker abababababab01 has no name: no file below --units.docker-root describes the container")
 }
 
 // TestDoctorRootless checks that the command doctor reads the container names of a trusted user.

@@ -16,12 +16,12 @@ import (
 
 var links = []status.Link{
 	{Path: collector.MainPage.Path(), Text: "Metrics", About: "for Prometheus"},
-	{Path: collector.RecordPage.Path(), Text: "Record", About: "placement and energy per pod with serial numbers, to be kept for years"},
-	{Path: collector.FieldsPath, Text: "DCGM fields", About: "with the names of dcgm-exporter, and the pod of each GPU"},
+	{Path: collector.RecordPage.Path(), Text: "Record", About: "serial numbers, placement and energy per pod, for long-term storage"},
+	{Path: collector.FieldsPath, Text: "DCGM fields", About: "metrics with the names of dcgm-exporter, and the pod of each GPU"},
 	{Path: status.Path, Text: "Status", About: "this page as JSON"},
 	{Path: health.Path, Text: "Health", About: "the advice about each GPU as JSON, with its evidence"},
 	{Path: inventory.Path, Text: "Inventory", About: "the identity of the GPUs as JSON, with the driver's original strings"},
-	{Path: "/-/ready", Text: "Ready", About: "after the first reading"},
+	{Path: "/-/ready", Text: "Ready", About: "status 200 after the first reading"},
 }
 
 func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, contentType string, show func(*bytes.Buffer, *status.Page) error) http.Handler {
@@ -39,7 +39,7 @@ func healthPage(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger) ht
 func respond(w http.ResponseWriter, log *slog.Logger, code int, contentType string, show func(*bytes.Buffer) error) {
 	var body bytes.Buffer
 	if err := show(&body); err != nil {
-		log.Error("show the state of the node", "err", err)
+		log.Error("cannot render a page", "err", err)
 		http.Error(w, "cannot render the page, see the log", http.StatusInternalServerError)
 		return
 	}

@@ -97,7 +97,7 @@ func ReleaseDriver(ctx context.Context, cfg Config, out io.Writer) error {
 	}
 	defer dir.Close()
 	if !dir.Held() {
-		return fmt.Errorf("no exporter keeps its books in %s (--state.path)", cfg.StatePath)
+		return fmt.Errorf("no running exporter uses the state directory %s (--state.path)", cfg.StatePath)
 	}
 	if cfg.Release.For == 0 {
 		if err := dir.RemoveTable(state.Release); err != nil {

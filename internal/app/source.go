@@ -53,8 +53,8 @@ type DCGM struct {
 func (c *Config) registerSource(fs *flag.FlagSet) {
 	fs.StringVar(&c.Source, "source", sourceAuto, "`source` of the readings: nvml, amd (experimental), or auto for the vendors of the GPUs on the PCI bus")
 	fs.BoolVar(&c.AMDClients, "amd.fdinfo", false, "find graphics and media processes on AMD GPUs through /proc/<pid>/fdinfo; needs CAP_SYS_PTRACE and --sandbox=false")
-	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine for --dcgm.fields and --dcgm.profiling: the path of its unix socket, host:port, a URI, or embedded to run one in this process")
-	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; the loader finds it by default")
+	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine for --dcgm.fields and --dcgm.profiling: the path of its unix socket, host:port, a URI, or embedded, which runs a host engine in this process")
+	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; by default, the dynamic loader finds it")
 	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "measure the activity of MIG instances on GPUs before Hopper through the host engine, which reserves the profiling counters of these GPUs")
 	fs.StringVar(&c.DCGM.Fields, "dcgm.fields", "", "`file` with the fields for /gpu/metrics, in the format of dcgm-exporter; the value default selects the built-in file; if the flag is empty and --gpu-metrics.source is nvml, the page contains the default fields of dcgm-exporter")
 	fs.StringVar(&c.DCGM.PageSource, metricsSource, sourceAuto, "`source` of /gpu/metrics: nvml, dcgm (the host engine), or auto, which is dcgm if --dcgm.fields is set, else nvml")
@@ -182,7 +182,7 @@ func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
 		enabled bool
 	}{{collector.FlagProfiling, c.Collector.Profiling}, {collector.FlagDetails, c.Collector.Details}} {
 		if fields := c.DCGM.needing(o.flag); len(fields) > 0 && !o.enabled {
-			log.Warn("fields in --dcgm.fields have no values without a flag", "flag", o.flag, "file", c.DCGM.Fields, "fields", strings.Join(fields, " "))
+			log.Warn("some fields in --dcgm.fields have no values, because a flag is not set", "flag", o.flag, "file", c.DCGM.Fields, "fields", strings.Join(fields, " "))
 		}
 	}
 	if c.DCGM.Address == "" {

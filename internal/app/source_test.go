@@ -37,8 +37,8 @@ func TestFieldsNeedFlags(t *testing.T) {
 	if err := os.WriteFile(fields, []byte(rows), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	profiling := `without a flag" flag=--collector.profiling file=` + fields + " fields=DCGM_FI_PROF_SM_ACTIVE"
-	details := `without a flag" flag=--collector.health.details file=` + fields + " fields=DCGM_FI_DEV_INFOROM_IMAGE_VER"
+	profiling := `because a flag is not set" flag=--collector.profiling file=` + fields + " fields=DCGM_FI_PROF_SM_ACTIVE"
+	details := `because a flag is not set" flag=--collector.health.details file=` + fields + " fields=DCGM_FI_DEV_INFOROM_IMAGE_VER"
 	for _, tt := range []struct {
 		flags []string
 		warns []string

@@ -29,7 +29,7 @@ func (c *StatusConfig) register(fs *flag.FlagSet) {
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&c.URL, "url", "http://127.0.0.1:9840", "`address` of the exporter")
 	fs.BoolVar(&c.JSON, "json", false, "print the exporter's JSON response")
-	fs.StringVar(&c.HTTPConfig, "http.config.file", "", "`file` with TLS and basic auth settings of an HTTP client, in the format of promtool; /dev/stdin works")
+	fs.StringVar(&c.HTTPConfig, "http.config.file", "", "`file` with TLS and basic auth settings of an HTTP client, in the format of promtool's --http.config.file; /dev/stdin reads standard input")
 }
 
 // StatusFlags returns the flag set of the status command.

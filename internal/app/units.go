@@ -44,13 +44,13 @@ const (
 )
 
 func (u *Units) register(fs *flag.FlagSet) {
-	fs.TextVar(&u.Managers, "units", cli.List{unitsAuto}, "`managers` of the units that get accounts: any of "+strings.Join(unit.Managers, ", ")+"; none; or auto, which is slurm on Kubernetes nodes and all elsewhere")
+	fs.TextVar(&u.Managers, "units", cli.List{unitsAuto}, "`managers` whose units are charged energy: any of "+strings.Join(unit.Managers, ", ")+"; none; or auto, which is slurm on Kubernetes nodes and all elsewhere")
 	fs.TextVar(&u.Dirs, "units.managers", cli.List{"/usr/share/gpuledger/managers.d", "/etc/gpuledger/managers.d"}, "comma-separated `directories` with files that define managers; a file replaces the file of the same name in earlier directories or in the exporter")
 	fs.Var(&u.Patterns, "units.pattern", "`manager=path` defines another manager by a path pattern, as in a file; the pattern's group is the unit's name (repeatable)")
 	fs.IntVar(&u.Max, "units.max", 1000, "`maximum` number of units with their own series; the other units are summed up in unit=\"other\"")
-	fs.TextVar(&u.Users, "units.users", unit.UsersUID, "`data` about users on the pages: uid, name or none")
+	fs.TextVar(&u.Users, "units.users", unit.UsersUID, "`data` about users that the pages show: uid, name or none")
 	fs.TextVar(&u.HeldDirs, "units.held-dir", cli.List{}, "comma-separated `directories` in which Slurm prologs list the GPUs that each job holds")
-	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of numbers in --units.held-dir: index (in the driver's order), minor (n in /dev/nvidia<n>, or a position in a list of minor numbers, such as minor:4-7), or amd (position among AMD's GPUs and partitions); a number n of 128 or more means /dev/dri/renderD<n>")
+	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of the numbers of GPUs in --units.held-dir: index (in the driver's order), minor (n in /dev/nvidia<n>), minor:LIST (a position in a list of minor numbers, such as minor:4-7), or amd (position among AMD's GPUs and partitions); a number n of 128 or more means /dev/dri/renderD<n>")
 	fs.StringVar(&u.DockerRoot, "units.docker-root", "/var/lib/docker", "data `directory` of Docker")
 	fs.StringVar(&u.PodmanRoot, "units.podman-root", "/var/lib/containers/storage", "data `directory` of root's Podman")
 	fs.StringVar(&u.Containerd, "units.containerd-run", "/run/containerd", "state `directory` of containerd, to read the names of nerdctl's containers")

@@ -114,7 +114,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	MemoryBanks: {
 		Name: "memory_banks", Labels: []string{"spare_rows"}, Source: "nvmlDeviceGetRowRemapperHistogram",
-		Help: "Memory banks by their remaining spare rows.",
+		Help: "Memory banks, by the number of their remaining spare rows.",
 	},
 	PCIeErrors: {
 		Name: "pcie_errors_total", Counter: true, Labels: []string{"pcie_error"}, Source: "fields 94, 169 and 173 to 183",

@@ -36,7 +36,7 @@ func (s *Sampler) correct(v view) {
 		})
 		list = append(list, byUse(uuid, unnamed, list)...)
 		if i := slices.IndexFunc(unnamed, func(g gpuProcess) bool { return slices.ContainsFunc(declared, g.isBeside) }); i >= 0 && wrong == nil {
-			wrong = fmt.Errorf("%s: %s uses it, but the prolog's files name %s: users count as its holders; check the prolog",
+			wrong = fmt.Errorf("%s is used by %s, but the prolog's files name %s: the jobs that use the GPU are charged as its holders; check the prolog",
 				uuid, unnamed[i].Owner.UID, declaredUIDs(declared))
 		}
 		v.allocations[uuid] = list

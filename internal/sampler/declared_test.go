@@ -70,7 +70,7 @@ func TestFalsePrologFile(t *testing.T) {
 			w.declares(second, tt.jobs...)
 			snap := w.ticks(s, 100)
 			st := stageOf(snap, stage.Units)
-			if down := st.Failures > 0 && !st.Up; down != tt.wrong || tt.wrong && !strings.Contains(st.Err, second+": slurm/302 uses it") {
+			if down := st.Failures > 0 && !st.Up; down != tt.wrong || tt.wrong && !strings.Contains(st.Err, second+" is used by slurm/302") {
 				t.Errorf("stage %+v, want down %v", st, tt.wrong)
 			}
 			w.declares(second, "302")

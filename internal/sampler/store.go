@@ -132,7 +132,7 @@ type opened struct {
 
 // errNoBoot means that the boot id is unknown. The books must continue from a file of the same boot, so this exporter
 // charges no energy until the boot id is known.
-var errNoBoot = errors.New("not charging energy until the boot is known")
+var errNoBoot = errors.New("not charging energy until the boot id is known")
 
 // open reads the file of the state directory only if read is set. open runs in a lane, because it may hang.
 func open(cfg Config, read bool) (o opened) {
@@ -227,7 +227,7 @@ func (s *store) observe(began gpu.Instant, err error) {
 func (s *store) late(ctx context.Context, began gpu.Instant) {
 	s.stale = true
 	if ctx.Err() == nil {
-		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("the file system of %s did not respond within %v; the books stop until the file system responds",
+		s.cfg.Stages.Observe(stage.State, began, fmt.Errorf("the file system of %s did not respond within %v; the exported energy does not change until the file system responds",
 			s.cfg.StatePath, answerTimeout))
 	}
 }
@@ -247,11 +247,11 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 		err = c.books.State.Check(began.Boot)
 	}
 	if err != nil {
-		s.observe(began, fmt.Errorf("start with clean books: %w", err))
+		s.observe(began, fmt.Errorf("starting new books, without the energy that was charged before: %w", err))
 		return gpus
 	}
 	s.ledger = ledger.Restore(s.cfg.Ledger, c.books.State)
-	s.cfg.Log.Info("continue the books of an earlier exporter", "path", s.cfg.StatePath, "books", len(c.books.State.Books))
+	s.cfg.Log.Info("continuing the books of an earlier exporter", "path", s.cfg.StatePath, "books", len(c.books.State.Books))
 	return gpus
 }
 

@@ -29,7 +29,7 @@ var Metric = metric.Metric{
 // Label describes the label of [Metric].
 var Label = metric.Label{
 	Name: "action", Values: actions, Complete: true,
-	Help: "A waiting connection was closed for a new one, a new connection was refused, or a request got status 503.",
+	Help: "An idle connection was closed to accept a new connection, a new connection was refused, or a request got status 503.",
 }
 
 // quietTime is the time without overload after which the next overload is logged.

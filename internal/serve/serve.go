@@ -104,7 +104,7 @@ func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 		}
 		if err != nil && err.Error() != logged {
 			logged = err.Error()
-			s.log.Error("not serving, will retry", "err", err)
+			s.log.Error("cannot listen for HTTP requests, will retry", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -135,7 +135,7 @@ func TestServing(t *testing.T) {
 type failure func()
 
 func (f failure) Write(line []byte) (int, error) {
-	if strings.Contains(string(line), "not serving") {
+	if strings.Contains(string(line), "cannot listen for HTTP requests") {
 		f()
 	}
 	return len(line), nil

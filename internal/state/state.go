@@ -270,9 +270,9 @@ func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 func (d *Dir) keep(newer int) error {
 	err := fmt.Errorf("version %d was written by a newer gpuledger; this program reads versions %d to %d", newer, oldest, version)
 	if mv := d.root.Rename(ledgerFile, keptFile); mv != nil {
-		return fmt.Errorf("%w; keep the file: %w", err, mv)
+		return fmt.Errorf("%w; cannot rename the file: %w", err, mv)
 	}
-	return fmt.Errorf("%w; the file is now %s", err, filepath.Join(d.path, keptFile))
+	return fmt.Errorf("%w; the file was renamed to %s", err, filepath.Join(d.path, keptFile))
 }
 
 // The last line of a file must contain the number of its records.

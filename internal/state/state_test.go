@@ -105,7 +105,7 @@ func TestUnusable(t *testing.T) {
 		{"content after the footer", header + "1\n" + `{"records":1}` + "\n]", "invalid character"},
 		{"two files", header + `{"records":0}` + "\n" + header + `{"records":0}`, "read record 0: json: cannot unmarshal object"},
 		{"another boot", `{"version":3,"boot_id":"boot-0"}` + "\n" + `{"records":0}`, "written in another boot"},
-		{"newer version", `{"version":4,"boot_id":"boot-1"}` + "\n" + `{"records":0}`, "version 4 was written by a newer gpuledger; this program reads versions 2 to 3; the file is now "},
+		{"newer version", `{"version":4,"boot_id":"boot-1"}` + "\n" + `{"records":0}`, "version 4 was written by a newer gpuledger; this program reads versions 2 to 3; the file was renamed to "},
 		{"older version", `{"version":1,"boot_id":"boot-1","data":{"Joules":1}}`, "unsupported version 1; this program reads versions 2 to 3"},
 		{"a long header", `{"version":1,"boot_id":"boot-1","data":"` + strings.Repeat("x", 5000) + `"}` + "\n", "read header of at most 4096 bytes: bufio: buffer full"},
 		{"other content", header + "[1]\n" + `{"records":1}`, "read record 0: json: cannot unmarshal array"},

@@ -47,9 +47,9 @@ func (d *Dir) LoadTable(t Table, table any, check func() error) error {
 	}
 	path := filepath.Join(d.path, t.file())
 	if mv := d.root.Rename(t.file(), t.bad()); mv != nil {
-		return fmt.Errorf("load %s %s: %w: %w; keep the file: %w", t.content, path, ErrUnusable, err, mv)
+		return fmt.Errorf("load %s %s: %w: %w; cannot rename the file: %w", t.content, path, ErrUnusable, err, mv)
 	}
-	return fmt.Errorf("load %s %s: %w: %w; the file is now %s", t.content, path, ErrUnusable, err, t.bad())
+	return fmt.Errorf("load %s %s: %w: %w; the file was renamed to %s", t.content, path, ErrUnusable, err, t.bad())
 }
 
 func (d *Dir) readTable(t Table, table any) error {

@@ -48,7 +48,7 @@ func terms() []term {
 			gpu.Host:     "used by a process of the host, outside all pods",
 			gpu.Unmapped: "used by a process with an unknown container",
 			gpu.Unknown:  "held by a pod that may have ended, or the allocation is unknown",
-			gpu.Gap:      "not measured for a while, and the owners before and after differ",
+			gpu.Gap:      "not measured for a while, and the owners before and after this time differ",
 		}[r]})
 	}
 	return out
@@ -86,7 +86,7 @@ func (p *Page) NoEnergy(g *GPU) string {
 	case stateDown:
 		return "No energy is charged: the stage state is down."
 	case !g.Present:
-		return "The book was closed after the GPU was lost."
+		return "No energy is charged any longer, because the GPU was lost."
 	case g.EnergySource == gpu.EnergyNone:
 		return "The GPU reports neither energy nor power."
 	}

@@ -113,7 +113,7 @@ func TestUnnamedWork(t *testing.T) {
 			about = append(about, c.About())
 		}
 	}
-	if want := []string{"busy part that no sample names, by the activity of the last minutes"}; !slices.Equal(about, want) {
+	if want := []string{"busy part without an owner in the samples, divided by the activity of the last minutes"}; !slices.Equal(about, want) {
 		t.Errorf("the causes of the busy part are %q, want %q", about, want)
 	}
 }

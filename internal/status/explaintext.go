@@ -44,7 +44,7 @@ func (e *Explanation) Title() string {
 // Span returns a sentence about the explained time.
 func (e *Explanation) Span() string {
 	if e.Total.Intervals == 0 {
-		return "No interval was settled since " + moment(e.Since) + "."
+		return "No energy was charged since " + moment(e.Since) + "."
 	}
 	span := fmt.Sprintf("%s to %s, %s", moment(e.From), moment(e.To), plural(e.Total.Intervals, "interval", "intervals"))
 	if e.From.After(e.Since.Add(slack)) {
@@ -77,7 +77,7 @@ func (e *Explanation) Sentences() []string {
 		add(e.Estimated[s.String()], "was divided with an idle power "+idleSources[s]+".")
 	}
 	add(e.Unsampled, "was divided without a known busy share, so it has no idle part.")
-	add(e.Late, "was counted late, because the counter had not changed.")
+	add(e.Late, "was counted late, because the energy counter changed late.")
 	return out
 }
 
@@ -97,18 +97,18 @@ func (c *Cause) About() string {
 	case CauseSole:
 		return "no other owner held or used the GPU or instance"
 	case CauseIdle:
-		return "idle part, for holding: " + c.share()
+		return "idle part, divided by holding: " + c.share()
 	case CauseActivity:
 		if c.All == 0 {
-			return "busy part of MIG instances without another owner"
+			return "busy part of MIG instances that only this owner used"
 		}
-		return fmt.Sprintf("busy part, by activity: %s of %s s busy", seconds(c.Own), seconds(c.All))
+		return fmt.Sprintf("busy part, divided by activity: %s of %s s busy", seconds(c.Own), seconds(c.All))
 	case CauseRecent:
-		return "busy part that no sample names, by the activity of the last minutes"
+		return "busy part without an owner in the samples, divided by the activity of the last minutes"
 	case CauseHolding:
-		return "busy part without sampled activity, by holding: " + c.share()
+		return "busy part without sampled activity, divided by holding: " + c.share()
 	case CauseService:
-		return "work of an MPS server for several owners, by their replicas"
+		return "work of an MPS server for several owners, divided by their replicas"
 	case CauseVanished:
 		return "work of processes that ended before they were identified"
 	}
@@ -118,7 +118,7 @@ func (c *Cause) About() string {
 func (c *Cause) share() string {
 	switch {
 	case c.All == 0:
-		return "shares that changed"
+		return "the shares changed during this time"
 	case c.Held && c.Own == c.All:
 		return "the only holder"
 	case c.Held:

@@ -35,7 +35,7 @@ func WriteReceipt(w io.Writer, p *Page, unit string) error {
 		}
 	}
 	if name == "" {
-		return errors.New("no such unit has energy; units are named as in gpuledger_unit_info: manager/unit, such as slurm/4711")
+		return errors.New("no unit of this name was charged energy; units are named as in gpuledger_unit_info: manager/unit, such as slurm/4711")
 	}
 	_, err := fmt.Fprintf(w, "%s: %s, %s idle, on %s: %s; until %s\n",
 		name, amountIn(sum), percent(idle, sum), plural(len(boards), "board", "boards"), strings.Join(boards, ", "), moment(until))

@@ -27,9 +27,9 @@ func TestReceipt(t *testing.T) {
 	for _, tt := range []struct{ unit, want string }{
 		{"slurm/4711", "job 4711: 35.79\u00a0kJ, 4\u00a0% idle, on 2 boards: " + first.Serial + ", " + second.Serial + "; until 2026-03-01 07:59:57 UTC\n"},
 		{"slurm/4713", "job 4713: 1.00\u00a0J, 100\u00a0% idle, on 1 board: " + third.UUID + "; until "},
-		{"slurm/4714", "no such unit has energy"},
-		{"/", "no such unit has energy"}, // must not match pods, whose manager and unit are empty
-		{"", "no such unit has energy"},
+		{"slurm/4714", "no unit of this name was charged energy"},
+		{"/", "no unit of this name was charged energy"}, // must not match pods, whose manager and unit are empty
+		{"", "no unit of this name was charged energy"},
 	} {
 		var out bytes.Buffer
 		err := status.WriteReceipt(&out, &p, tt.unit)

@@ -68,8 +68,8 @@ func (m *Mapper) unnamed(c match) string {
 }
 
 var unnamed = map[string]string{
-	Slurm:   "no slurmstepd has a title with its job id",
-	Nerdctl: "containerd's files below --units.containerd-run contain no name of nerdctl",
+	Slurm:   "no slurmstepd process has the job id in its title",
+	Nerdctl: "containerd's files below --units.containerd-run do not contain nerdctl's name of the container",
 	Docker:  "no file below --units.docker-root describes the container",
 	Podman:  "Podman's container lists below --units.podman-root do not name the container",
 }

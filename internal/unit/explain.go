@@ -66,15 +66,15 @@ func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	u, matched := alone.parse(cgroup)
 	switch {
 	case !m.enabled(manager.Name):
-		r.Reason = "--units omits it"
+		r.Reason = "--units omits this manager"
 	case matched && manager.Name == decided:
 		r.Decided, r.Reason = true, m.patternOf(manager, cgroup, u)
 	case matched && u.inPod:
 		r.Reason = fmt.Sprintf("%s/%s is a part of the pod", manager.Name, u.id)
 	case matched:
-		r.Reason = fmt.Sprintf("finds %s/%s, but another unit is nearer to the root or has precedence", manager.Name, u.id)
+		r.Reason = fmt.Sprintf("finds %s/%s, but another unit is nearer to the root of the cgroup path or has precedence", manager.Name, u.id)
 	case manager.Name == decided:
-		r.Decided, r.Reason = true, "has a container with this id"
+		r.Decided, r.Reason = true, "the cgroup contains the id of this manager's container"
 	default:
 		r.Reason = belowOwner(manager, cgroup)
 	}
@@ -92,7 +92,7 @@ func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
 	}
 	switch manager.Name {
 	case Systemd:
-		return "a service below slices of the system"
+		return "a service in a slice of the system"
 	case User:
 		return "a slice of a user"
 	}

@@ -105,7 +105,7 @@ func (m *Manager) set(name, value string) error {
 	switch name {
 	case "unit":
 		if m.Unit != "" {
-			return errors.New("unit is given twice")
+			return errors.New("unit is set twice")
 		}
 		m.Unit = value
 	case "path":

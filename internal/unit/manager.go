@@ -42,7 +42,7 @@ const BuiltIn = "built in"
 // units by slices.
 var last = []Manager{
 	{Name: Systemd, Unit: "service, except the driver's services", File: BuiltIn},
-	{Name: User, Unit: "uid of a session, rootless containers included", File: BuiltIn},
+	{Name: User, Unit: "uid of a session, including rootless containers", File: BuiltIn},
 }
 
 // sources describes where unit names come from if they are not in the cgroup path, in Markdown.
@@ -105,7 +105,7 @@ func (p *Patterns) Set(s string) error {
 	case !ok || !managerName.MatchString(name):
 		return fmt.Errorf("%q: must be manager=path, with a manager of lower-case letters, digits, - and _", s)
 	case slices.Contains([]string{Slurm, Docker, Podman, Nerdctl, Systemd, User}, name):
-		return fmt.Errorf("%q: the units of %s are recognised without a pattern", s, name)
+		return fmt.Errorf("%q: %s is built in, and its units need no pattern", s, name)
 	}
 	q, err := parsePattern(expr)
 	if err == nil {

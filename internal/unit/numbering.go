@@ -158,7 +158,7 @@ func (n *numbering) check() error {
 		found := fmt.Sprintf("%s: the GPUs that jobs %s use contradict --units.held-numbers=%s", dir, strings.Join(jobs, ", "), text)
 		fitting := n.fitting(dir)
 		if len(fitting) != 1 {
-			return fmt.Errorf("%s, and no other meaning of the numbers is known to fit: compare the prolog with gres.conf", found)
+			return fmt.Errorf("%s, and no other value of the flag is known to fit: compare the prolog with gres.conf", found)
 		}
 		text, _ = fitting[0].MarshalText()
 		return fmt.Errorf("%s: %s fits; set the flag to %[2]s, or write %[2]s into %[3]s/%[4]s", found, text, dir, numbersFile)

@@ -43,11 +43,11 @@ func TestNumbering(t *testing.T) {
 		{"a list of other nodes", "minor:2-5", "", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=minor:2-5: minor:4-7 fits"},
 		{"the file numbers", "index", "minor:4-7\n", upper, [][]int{{0}, {1}, {3}}, ""},
 		{"a wrong file", "minor:4-7", "index", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
-		{"no meaning", "index", "", func(n int) string { return fmt.Sprint("GPU-", (n*3+1)%8) }, [][]int{{0}, {1}, {2}}, "and no other meaning of the numbers is known to fit: compare the prolog with gres.conf"},
-		{"only one number", "minor", "", func(int) string { return "GPU-5" }, [][]int{{0}, {0}, {0}}, "no other meaning of the numbers is known to fit"},
+		{"no meaning", "index", "", func(n int) string { return fmt.Sprint("GPU-", (n*3+1)%8) }, [][]int{{0}, {1}, {2}}, "and no other value of the flag is known to fit: compare the prolog with gres.conf"},
+		{"only one number", "minor", "", func(int) string { return "GPU-5" }, [][]int{{0}, {0}, {0}}, "no other value of the flag is known to fit"},
 		{"a job with GPUs that have the same number in both meanings", "index", "", func(n int) string { // the numbers 3 and 4 have both meanings
 			return []string{"GPU-7", "GPU-6", "GPU-5", "GPU-3", "GPU-3", "GPU-2", "GPU-1", "GPU-0"}[n]
-		}, [][]int{{0}, {1}, {3}, {5}}, "no other meaning of the numbers is known to fit"},
+		}, [][]int{{0}, {1}, {3}, {5}}, "no other value of the flag is known to fit"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

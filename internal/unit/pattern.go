@@ -67,7 +67,7 @@ func parsePattern(text string) (p Pattern, err error) {
 		return p, fmt.Errorf("%q: has %d groups, must have one, which is the unit's name; write other groups as (?:…)", text, names)
 	}
 	if p.uid.group > 0 && p.uid.segment > p.name.segment {
-		return p, fmt.Errorf("%q: the group uid must not follow the unit's name, because the unit chooses the names below it", text)
+		return p, fmt.Errorf("%q: the group uid must not follow the unit's name, because the unit itself chooses the names of the cgroups below", text)
 	}
 	return p, nil
 }

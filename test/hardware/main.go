@@ -46,7 +46,7 @@ func parse(args []string) (o options, err error) {
 	fs.IntVar(&o.index, "gpu", 0, "`index` of the GPU, which nothing else should use")
 	fs.StringVar(&o.exporter, "exporter", beside("gpuledger"), "`path` of the exporter")
 	fs.StringVar(&o.load, "load", beside("load"), "`path` of the load generator")
-	fs.StringVar(&o.nvml, "nvml.library", "", "`path` of libnvidia-ml.so.1; the loader finds it by default")
+	fs.StringVar(&o.nvml, "nvml.library", "", "`path` of libnvidia-ml.so.1; by default, the dynamic loader finds it")
 	fs.StringVar(&o.cuda, "cuda.library", "libcuda.so.1", "`path` of libcuda.so.1")
 	fs.StringVar(&o.out, "out", "hardware-results.md", "`file` for the page of results")
 	return o, fs.Parse(args)

@@ -226,7 +226,7 @@ func (e *Enricher) Close(wait time.Duration) error {
 	if e.lane.Busy() {
 		a, ok := e.lane.Wait(ctx)
 		if !ok {
-			return errors.New("close host engine: a call is still in flight, not disconnected")
+			return errors.New("not disconnected from the host engine: a call has not returned")
 		}
 		e.session = a.session
 	}
@@ -238,7 +238,7 @@ func (e *Enricher) Close(wait time.Duration) error {
 	err, ok := lane.Run(ctx, d.close)
 	switch {
 	case !ok:
-		return errors.New("close host engine: disconnect timed out")
+		return errors.New("not disconnected from the host engine: the disconnect timed out")
 	case err != nil:
 		return fmt.Errorf("close host engine: %w", err)
 	}

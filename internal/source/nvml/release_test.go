@@ -36,7 +36,7 @@ func TestReleaseDriver(t *testing.T) {
 		_ = read()
 		r := request(clock, "")
 		wantRelease(t, s, r, false)
-		if err := read(); err == nil || !strings.Contains(err.Error(), "waiting for a stuck call") {
+		if err := read(); err == nil || !strings.Contains(err.Error(), "waiting until a stuck driver call returns") {
 			t.Errorf("with a stuck call: %v", err)
 		}
 		wantRelease(t, s, r, false)

@@ -130,7 +130,7 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	}
 	if !s.opening.Busy() {
 		if !s.gate.drain(ctx) {
-			return nil, errors.New("waiting for a stuck call before reopening the driver")
+			return nil, errors.New("waiting until a stuck driver call returns")
 		}
 		old := s.session
 		s.session = nil
@@ -181,11 +181,11 @@ func (s *Source) Close(wait time.Duration) error {
 		if o, ok := s.opening.Wait(ctx); ok {
 			s.session = o.session
 		} else {
-			return errors.New("close driver: an open call is still in flight, driver not shut down")
+			return errors.New("driver not shut down: the call that opens the driver has not returned")
 		}
 	}
 	if !s.gate.drain(ctx) {
-		return errors.New("close driver: a call is still in flight, driver not shut down")
+		return errors.New("driver not shut down: a driver call has not returned")
 	}
 	if s.session == nil {
 		return nil

@@ -174,7 +174,7 @@ func TestReloadUnderAStuckCall(t *testing.T) {
 	d.node.Loads++
 	d.write()
 	gputest.Eventually(t, hasty, "it waits", func(_ gpu.Report, err error) bool {
-		return err != nil && strings.Contains(err.Error(), "open driver: waiting for a stuck call")
+		return err != nil && strings.Contains(err.Error(), "open driver: waiting until a stuck driver call returns")
 	})
 	if inits, shutdowns := d.calls("nvmlInit"), d.calls("nvmlShutdown"); inits != 1 || shutdowns != 0 {
 		t.Errorf("during the stuck call there were %d more calls of nvmlInit and %d of nvmlShutdown", inits-1, shutdowns)
