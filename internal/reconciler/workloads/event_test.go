@@ -171,6 +171,33 @@ func TestEventsAfterHandOver(t *testing.T) {
 	})
 }
 
+// TestEventsBetweenLeaders ends a pod while there is no leader. The next leader must log the end of the pod, even if
+// more time than the retention has passed.
+func TestEventsBetweenLeaders(t *testing.T) {
+	for _, retention := range []string{"-retention=1m", "-retention=10m"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, []string{retention})
+			w.lead()
+			p := gpuPod("p", "1", nil)
+			w.create("pods", p)
+			w.newEvents()
+			w.stop()
+			w.update("pods", ended(next(p), corev1.PodFailed, 2, time.Now()))
+			time.Sleep(3 * time.Minute)
+			w.lead()
+			defer w.stop()
+			if found := w.newEvents(); !slices.ContainsFunc(found, func(e map[string]any) bool { return e["event"] == "failure" }) {
+				t.Errorf("%s: events are %v, want a failure", retention, found)
+			}
+			time.Sleep(time.Hour)
+			w.update("pods", ended(next(next(p)), corev1.PodFailed, 2, time.Now().Add(-time.Hour)))
+			if found := w.newEvents(); len(found) > 0 {
+				t.Errorf("%s: events of a later version are %v", retention, found)
+			}
+		})
+	}
+}
+
 // TestEventIDsOutliveVersions checks that a new leader repeats earlier events with the same ids, even if the leader
 // sees a later version of the pod.
 func TestEventIDsOutliveVersions(t *testing.T) {

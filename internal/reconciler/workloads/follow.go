@@ -62,6 +62,10 @@ func (w *Workloads) put(b *book, obj any, since time.Time) {
 		return // the pod requests no GPU
 	}
 	before, gpu := b.put(p)
+	if !gpu && !since.IsZero() {
+		// The book omits a pod that ended before the retention. No leader may have seen the end of this pod.
+		gpu = len(b.gpuPods([]any{p})) > 0
+	}
 	if !gpu {
 		w.diary.writeEvents(p, nil)
 		return
