@@ -625,7 +625,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	placement: {
 		Page: RecordPage, Family: familyPlacement, Name: "gpuledger_placement_info", Type: gauge,
 		Labels: []string{"node", "system_uuid", "UUID", "serial", "chassis_serial", "chassis_slot", "tray_index", "pci_bus_id", "model"},
-		Help:   "Placement of a GPU that is present.",
+		Help:   "Placement of a GPU that the driver lists now.",
 	},
 	allocationEnergy: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_energy_joules_total", Type: counter, Unit: "joules",
@@ -690,7 +690,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	allocationGPUTime: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time for which a pod held a GPU, weighted by its share of the held replicas and of the slices. The sum over all pods never exceeds the elapsed time.",
+		Help:   "Time for which a pod held a GPU, weighted by the pod's share of the held replicas and of the MIG slices. The sum over all pods never exceeds the elapsed time.",
 	},
 	allocationCreated: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
@@ -769,7 +769,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitAllocationGPUTime: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time for which a unit held a GPU, weighted by its share of the held replicas and of the slices. The sum over all pods and units never exceeds the elapsed time.",
+		Help:   "Time for which a unit held a GPU, weighted by the unit's share of the held replicas and of the MIG slices. The sum over all pods and units never exceeds the elapsed time.",
 	},
 	unitAllocationCreated: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
@@ -834,7 +834,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardRASErrors: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_ras_errors_total", Type: counter,
 		Labels: plus(ofBoard, "memory", "error"),
-		Help:   "Memory errors of an AMD GPU: the driver's counts when the exporter first read them in this boot, plus all later errors, even if the driver was loaded again. Deferred errors in the GPU's memory count as uncorrectable.",
+		Help:   "Memory errors of an AMD GPU: the driver's counts at the first reading of this boot, plus all later errors. The sum continues if the driver is loaded again. Deferred errors in the GPU's memory count as uncorrectable.",
 	},
 	boardRetiredPages: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_retired_pages_total", Type: counter,
@@ -849,7 +849,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardNVLinkErrors: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_nvlink_errors_total", Type: counter,
 		Labels: ofBoard,
-		Help:   "Errors of all NVLink links since the driver was loaded. Up to NVLink 4, these are CRC errors, replays and recoveries. For NVLink 5 and later, these are recoveries, failed recoveries, integrity errors and receive errors, and the counter continues if the driver is loaded again without a reboot.",
+		Help:   "Errors of all NVLink links since the driver was loaded. Up to NVLink 4, these are CRC errors, replays and recoveries. For NVLink 5 and later, these are recoveries, failed recoveries, integrity errors and receive errors. The counter of these versions continues if the driver is loaded again without a reboot.",
 	},
 	boardThermal: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_thermal_throttled_seconds_total", Type: counter, Unit: "seconds",

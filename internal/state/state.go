@@ -282,7 +282,7 @@ func checkEnd(line json.RawMessage, records int) error {
 		return errors.New("the file is truncated")
 	}
 	if *f.Records != records {
-		return fmt.Errorf("%d records of %d", records, *f.Records)
+		return fmt.Errorf("the file contains %d records, must contain %d", records, *f.Records)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func TestUnusable(t *testing.T) {
 		{"truncated footer", header + "1\n" + `{"records":1`, "read record 1: unexpected EOF"},
 		{"truncated after the header", header, "the file is truncated"},
 		{"truncated after a record", header + "1\n2\n", "the file is truncated"},
-		{"without a record", header + "1\n" + `{"records":2}`, "1 records of 2"},
+		{"without a record", header + "1\n" + `{"records":2}`, "the file contains 1 records, must contain 2"},
 		{"a null footer", header + "null\n", "the file is truncated"},
 		{"content after the footer", header + "1\n" + `{"records":1}` + "\n]", "invalid character"},
 		{"two files", header + `{"records":0}` + "\n" + header + `{"records":0}`, "read record 0: json: cannot unmarshal object"},

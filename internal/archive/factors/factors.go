@@ -21,8 +21,8 @@ type Files struct {
 
 // Register adds the flags for prices, carbon intensity and PUE.
 func (f *Files) Register(fs *flag.FlagSet) {
-	fs.StringVar(&f.Prices, "prices", "", "CSV `file` with prices: from, until, cluster, model, per_kwh, per_gpu_hour, currency; the last matching row is used")
-	fs.StringVar(&f.Carbon, "carbon", "", "CSV `file` with the carbon intensity: from, until, zone, grams_per_kwh, or the columns of Electricity Maps")
+	fs.StringVar(&f.Prices, "prices", "", "CSV `file` of prices, with the columns from, until, cluster, model, per_kwh, per_gpu_hour, currency; the last row that matches is used")
+	fs.StringVar(&f.Carbon, "carbon", "", "CSV `file` of carbon intensities, with the columns from, until, zone, grams_per_kwh, or the columns of Electricity Maps")
 	fs.StringVar(&f.Zones, "carbon.zones", "", "zone of each cluster in the --carbon file, such as east=DE,west=US-CAL-CISO; not needed if the file contains only one zone")
 	fs.StringVar(&f.PUE, "pue", "", "power usage effectiveness of the sites: a number, or a number for each cluster, such as east=1.3,west=1.15")
 }

@@ -112,7 +112,7 @@ func (t *track) settle(b *board, bad map[int64]bool) error {
 	}
 	switch {
 	case t.sum > maxExact:
-		return fmt.Errorf("%s: the increases exceed any counter: %w", t.account.name(), ErrImplausible)
+		return fmt.Errorf("%s: the sum of the increases is too large for a counter: %w", t.account.name(), ErrImplausible)
 	case t.sum > t.most(t.last.time-t.first.moved):
 		return t.exceeds(t.sum, t.first.moved, t.last.time)
 	}

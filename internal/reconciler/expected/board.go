@@ -127,9 +127,9 @@ func (c columns) board(record []string) (Board, error) {
 	case !plain(b.Node) || !plain(b.Serial) || !plain(b.ChassisSlot):
 		return Board{}, fmt.Errorf("a value is too long or not printable in %.64q, %.64q, %.64q", b.Node, b.Serial, b.ChassisSlot)
 	case b.Node == "":
-		return Board{}, errors.New("no node")
+		return Board{}, errors.New("the column node is empty")
 	case b.Serial == "":
-		return Board{}, errors.New("no serial")
+		return Board{}, errors.New("the column serial is empty")
 	case exponent.MatchString(b.Serial):
 		return Board{}, fmt.Errorf("serial %q is a number rounded by a spreadsheet; export the column as text", b.Serial)
 	}

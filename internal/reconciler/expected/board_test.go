@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 			"invalid and valid lines",
 			"node,serial,pci_bus_id\ngpu-001,S1\ngpu-001\n,S3\ngpu-001,1.65292E+12\ngpu-001,S5,slot 4\ngpu-001,a\tb\ngpu-001,S7\n",
 			[]expected.Board{{Node: "gpu-001", Serial: "S1"}, {Node: "gpu-001", Serial: "S7"}},
-			[]string{"line 3: no serial", "line 4: no node", "line 5: serial \"1.65292E+12\" is a number rounded by a spreadsheet", "line 6: pci_bus_id \"slot 4\"", "line 7: a value is too long"},
+			[]string{"line 3: the column serial is empty", "line 4: the column node is empty", "line 5: serial \"1.65292E+12\" is a number rounded by a spreadsheet", "line 6: pci_bus_id \"slot 4\"", "line 7: a value is too long"},
 		},
 		{"a quote that does not end", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\n", nil, []string{"record on line 3"}},
 		{"a quote that ends too late", "node,serial\ngpu-001,S1\ngpu-001,\"S2\ngpu-001,S3\"\ngpu-001,S4\n", nil, []string{"line 3: a value spans several lines"}},

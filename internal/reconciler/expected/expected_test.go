@@ -48,7 +48,7 @@ func TestList(t *testing.T) {
 		{
 			"a second file with an invalid line", write("rack2.csv", "node,serial\ng3,S3\ng4\n"),
 			"board g1 S1\nboard g2 S2\nboard g3 S3\nerrors 1",
-			[]string{"rack2.csv: line 3: no serial", "boards=3"},
+			[]string{"rack2.csv: line 3: the column serial is empty", "boards=3"},
 		},
 		{
 			"a board in two nodes", write("rack2.csv", "node,serial\ng3,S1\ng3,S3\n"),

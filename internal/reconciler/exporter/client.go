@@ -28,7 +28,7 @@ const (
 // These are the errors of [Client.Read] and [Client.ReadHealth].
 var (
 	ErrUnreachable = errors.New("exporter not reachable")
-	ErrStatus      = errors.New("exporter refuses")
+	ErrStatus      = errors.New("exporter rejected the request")
 	ErrGarbage     = errors.New("invalid response from exporter")
 )
 

@@ -45,7 +45,7 @@ var catalogue = [numMetrics]metric.Metric{
 	nodeMachine: {
 		Family: familyNodes, Name: "gpuledger_node_machine_info", Type: gauge,
 		Labels: []string{"node", "provider_id", "machine", "system_uuid"},
-		Help:   "Machine of a Node that has an exporter or should have one.",
+		Help:   "Machine of a Node that has or should have an exporter.",
 	},
 	nodeRefused: {
 		Family: familyNodes, Name: "gpuledger_node_inventory_refused", Type: gauge,

@@ -64,16 +64,16 @@ var catalogue = [numMetrics]metric.Metric{
 	workloadInfo: {
 		Family: family, Name: "gpuledger_workload_info", Type: gauge,
 		Labels: []string{"kind", "namespace", "name", "uid", "parent_uid"},
-		Help:   "Owner of GPU pods at any level, with its own owner.",
+		Help:   "Owner of GPU pods at any level of the owner chain, with the owner at the next level.",
 	},
 	walksStopped: {
 		Family: family, Name: "gpuledger_workload_walks_stopped", Type: gauge,
 		Labels: []string{"kind", "reason"},
-		Help:   "Controllers of GPU pods for which the root is unknown, by the kind at which the owner chain ends.",
+		Help:   "Controllers of GPU pods whose workload is unknown, by the kind of the object at which the owner chain ends.",
 	},
 	walksWaiting: {
 		Family: family, Name: "gpuledger_workload_walks_waiting", Type: gauge,
-		Help: "Controllers of GPU pods for which the owners have not been read yet; until then, the pods have no series.",
+		Help: "Controllers of GPU pods whose owners have not been read yet. The pods have no series until the owners are read.",
 	},
 	lookups: {
 		Family: family, Name: "gpuledger_workload_lookups_total", Type: counter,
@@ -108,7 +108,7 @@ func Labels() []metric.Label {
 		{Name: "kind", Help: "Kind of the workload."},
 		{Name: "name", Help: "Name of the workload."},
 		{Name: "uid", Help: "UID of the workload."},
-		{Name: "parent_uid", Help: "UID of the workload's controller; empty if the workload has none or if it is unknown."},
+		{Name: "parent_uid", Help: "UID of the workload's controller; empty if the workload has no controller or if the controller is unknown."},
 		{Name: "reason", Help: "Reason why the owner chain ends before the root.", Values: reasons()},
 		{Name: "result", Help: "Result of the request.", Values: results(), Complete: true},
 		{Name: "event", Help: "Kind of event.", Values: eventNames(), Complete: true},
