@@ -247,7 +247,7 @@ func (r *report) installations(groups []*group, choices []Choice) {
 	r.line("")
 	switch {
 	case len(choices) > 1:
-		r.text("", "Install both overlays as one overlay (section \"Two forms in one cluster\" in docs/platforms.md). If you apply two overlays separately, the overlay that is applied last wins.")
+		r.text("", "Install both overlays as one overlay (section \"Two forms in one cluster\" in docs/platforms.md). If you apply two overlays separately, the second overlay replaces objects of the first overlay.")
 	case choices[0].impossible != "":
 		r.text("", "gpuledger cannot be installed: "+choices[0].impossible+".")
 		return

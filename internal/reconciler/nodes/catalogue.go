@@ -94,7 +94,7 @@ var labelCatalogue = []metric.Label{
 		Values: []string{reasonAllocatable, reasonResourceSlice, reasonLabel},
 	},
 	{Name: "provider_id", Help: "`spec.providerID` of the Node; empty on bare metal unless the distribution sets it."},
-	{Name: "machine", Help: "Name of the machine at the cloud provider, from the provider ID (for AWS, GCP, Azure and OCI, and for IDs that are UUIDs or long numbers). For other providers, such as k3s and KubeVirt, the system UUID, because these providers reuse the names of Nodes and virtual machines."},
+	{Name: "machine", Help: "Name of the machine at the cloud provider, from the provider ID (for AWS, GCP, Azure and OCI, and for IDs that are UUIDs or long numbers). For other providers, such as k3s and KubeVirt, the label contains the system UUID, because these providers reuse the names of Nodes and virtual machines."},
 	{Name: "system_uuid", Help: "System UUID of the machine, as its kubelet reports it."},
 	{
 		Name: "condition", Help: "Whether an exporter is ready and responded to the last request; `unread` before the first request, and if the Node has no known GPU. A pod is `not_owned` and ignored if its owner reference names a DaemonSet in `--exporter.daemonsets`, but contains another UID.",

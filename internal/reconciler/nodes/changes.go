@@ -68,7 +68,7 @@ func (c *changes) take(ctx context.Context, node, change string, fleet int, now 
 	defer c.mu.Unlock()
 	room, err := c.takeRecorded(ctx, node, change, fleet, now)
 	if err != nil && ctx.Err() == nil && !c.failed {
-		c.log.Warn("cannot record the change budget, changes wait", "err", err)
+		c.log.Warn("cannot save the change budget, so changes of node labels wait", "err", err)
 	}
 	c.failed = err != nil
 	return room && err == nil

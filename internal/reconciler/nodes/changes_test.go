@@ -150,7 +150,7 @@ func TestUnrecordedChanges(t *testing.T) {
 		if got := w.labelled(nodes, "-2"); len(got) > 0 {
 			t.Errorf("Nodes were changed although the changes were not recorded: %v", got)
 		}
-		if n := strings.Count(w.logs.String(), "cannot record the change budget"); n != 1 {
+		if n := strings.Count(w.logs.String(), "cannot save the change budget"); n != 1 {
 			t.Errorf("the log reports the failure %d times", n)
 		}
 		w.lease.fail(nil)

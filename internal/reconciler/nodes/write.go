@@ -161,7 +161,7 @@ func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bo
 		return true
 	}
 	if t.held.add(name) {
-		t.log.Warn("change of identity waits for the budget", "node", name)
+		t.log.Warn("change of identity waits: too many nodes changed in the last hour", "node", name)
 	}
 	t.writes.AddAfter(name, jitter(time.Minute))
 	return false

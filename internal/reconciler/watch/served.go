@@ -47,7 +47,7 @@ func ServedVersion(ctx context.Context, server Server, versions []schema.GroupVe
 				again = unknownAgain
 				if !logged {
 					logged = true
-					log.Warn("cannot check whether the resource is served, will retry", "resource", of.Resource, "err", err)
+					log.Warn("cannot check whether the API server serves the resource, will retry", "resource", of.Resource, "err", err)
 				}
 			}
 		}

@@ -114,7 +114,7 @@ func (r *reader) logOnce(problem string, err error) {
 		r.logged = make(map[string]bool)
 	}
 	r.logged[problem] = true
-	r.cfg.Log.Warn("cannot read all values of the GPU", "gpu", r.device.UUID, "problem", problem, "err", err)
+	r.cfg.Log.Warn("cannot read some values of the GPU", "gpu", r.device.UUID, "problem", problem, "err", err)
 }
 
 // Some firmware reports only the temperature of the hottest spot and no edge temperature.
