@@ -131,11 +131,15 @@ func TestSlowStartAfterOutage(t *testing.T) {
 	b.start()
 	b.untilRead(0, 1, 2)
 	check("after the outage", false)
-	b.advance(4 * time.Minute)
-	b.run(2)
+	later := func(minutes int) {
+		for range 2 * minutes {
+			b.run(1)
+			b.advance(29 * time.Second)
+		}
+	}
+	later(4)
 	check("after four minutes", false)
-	b.advance(2 * time.Minute)
-	b.run(2)
+	later(2)
 	check("after six minutes", true)
 	b.fault()
 	b.untilRead(0, 1, 2, 3)

@@ -1,5 +1,7 @@
 package gpu
 
+import "slices"
+
 // Device describes the identity and the place of one physical GPU. A source reads it when the driver is opened or the
 // set of GPUs changes. All strings are exactly the strings that the driver returned.
 type Device struct {
@@ -167,6 +169,11 @@ type Driver struct {
 	// Details contains the versions of libraries and engines. The keys are labels of gpuledger_driver_info:
 	// nvml_version, dcgm_version and dcgm_library_version. The map must not be changed after it was reported.
 	Details map[string]string `json:"details,omitempty"`
+}
+
+// Responds reports whether one of the drivers reads the GPUs of a vendor.
+func Responds(drivers []Driver, vendor string) bool {
+	return slices.ContainsFunc(drivers, func(d Driver) bool { return d.Vendor == vendor })
 }
 
 // PCIClass describes the PCI devices that are GPUs of one vendor (/sys/bus/pci/devices/*/{vendor,class}).

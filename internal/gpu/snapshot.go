@@ -38,8 +38,8 @@ type GPU struct {
 	Reading *Reading
 	// LastReading is the time of the last reading.
 	LastReading time.Time
-	// Silent is the time since the last reading, without times when no driver responded, an operator had released the
-	// GPU, or no exporter ran.
+	// Silent is the time since the last reading, without times when the GPU's driver did not respond, an operator had
+	// released the GPU, or no exporter ran.
 	Silent time.Duration
 	// Recent is nil while the GPU does not respond, and until the GPU has been read for [RecentTime].
 	Recent *Recent

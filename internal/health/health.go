@@ -88,7 +88,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 
 func newGPU(s *gpu.Snapshot, g *gpu.GPU) GPU {
 	identity := func(s string) string { return labelvalue.Valid(gpu.Identity(s)) }
-	silent := len(s.Drivers) > 0 && g.Silent > silence
+	silent := gpu.Responds(s.Drivers, g.Vendor) && g.Silent > silence
 	out := GPU{
 		UUID: labelvalue.Valid(g.UUID), Serial: identity(g.Serial), BoardPartNumber: identity(g.BoardPartNumber),
 		Model: identity(g.Model), PCIBusID: labelvalue.Valid(g.PCIBusID), ChassisSerial: identity(g.Platform.ChassisSerial),
@@ -118,7 +118,8 @@ func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	if now.Sub(s.At) > silence {
 		return []Evidence{condition(notRead, "")}
 	}
-	if len(s.Drivers) == 0 {
+	unread := func(g gpu.GPU) bool { return !gpu.Responds(s.Drivers, g.Vendor) }
+	if len(s.Drivers) == 0 || slices.ContainsFunc(s.GPUs, unread) {
 		return []Evidence{condition(driverDown, "")}
 	}
 	if s.PCIGPUs == nil || s.DriverGPUs == nil {

@@ -157,6 +157,9 @@ func TestFindings(t *testing.T) {
 		"driver down": {func(s *gpu.Snapshot, g *gpu.GPU) {
 			s.Drivers, g.Reading, g.LastReading, g.Silent = nil, nil, now.Wall.Add(-time.Hour), 6*time.Minute
 		}, health.Watch, []string{"driver_down"}, true},
+		"driver of this vendor down": {func(s *gpu.Snapshot, g *gpu.GPU) {
+			s.Drivers[0].Vendor, g.Reading, g.LastReading, g.Silent = "AMD", nil, now.Wall.Add(-time.Hour), 6*time.Minute
+		}, health.Watch, []string{"driver_down"}, true},
 		"never initialised":   {func(s *gpu.Snapshot, _ *gpu.GPU) { s.PCIGPUs = new(2) }, health.Reset, []string{"gpus_missing"}, true},
 		"lost, still on PCI":  {func(s *gpu.Snapshot, g *gpu.GPU) { s.DriverGPUs, g.Present, g.Events.Losses = new(0), false, 1 }, health.Reset, []string{"lost"}, false},
 		"exporter is stalled": {func(s *gpu.Snapshot, g *gpu.GPU) { s.At.Wall, s.At.Boot, g.LastReading = boot, 0, boot }, health.Watch, []string{"not_read"}, true},

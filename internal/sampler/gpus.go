@@ -58,6 +58,9 @@ func (r *gpuList) restore(saved map[string]entry) {
 		}
 		old.remember(&e.Device)
 		if known {
+			if e.LastReading.IsZero() {
+				e.LastReading, e.Silent = old.LastReading, old.Silent+e.Silent
+			}
 			e.Counts = old.Counts.Continue(e.Counts)
 			if !old.CountsSince.IsZero() {
 				e.CountsSince = old.CountsSince
@@ -92,7 +95,7 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 		r.entries[d.UUID] = e
 	}
 	for uuid, e := range r.entries {
-		if !present[uuid] && answers(report.Drivers, e.Vendor) && (taken[e.PCIBusID] || !e.mayBeOpening(report)) {
+		if !present[uuid] && gpu.Responds(report.Drivers, e.Vendor) && (taken[e.PCIBusID] || !e.mayBeOpening(report)) {
 			r.markMissing(uuid, e, taken[e.PCIBusID], now)
 		}
 	}
@@ -102,16 +105,23 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	}
 }
 
-// addSilence adds the time since the last update to the silent time of each GPU.
+// maxSilence limits the silent time that one update adds. It is longer than the longest tick. More time passes only if
+// the exporter is stopped, for example in a frozen container.
+const maxSilence = time.Minute
+
+// addSilence adds the time since the last update to the silent time of each GPU whose driver responds.
 func (r *gpuList) addSilence(report gpu.Report, now time.Duration) {
 	var passed time.Duration
-	if r.updated > 0 && len(report.Drivers) > 0 {
-		passed = now - r.updated
+	if r.updated > 0 {
+		passed = min(now-r.updated, maxSilence)
 	}
 	r.updated = now
 	for uuid, e := range r.entries {
-		if e.Silent += passed; !e.Present || e.Released {
+		switch {
+		case !e.Present || e.Released:
 			e.Silent = 0
+		case gpu.Responds(report.Drivers, e.Vendor):
+			e.Silent += passed
 		}
 		r.entries[uuid] = e
 	}
@@ -166,10 +176,6 @@ func (r *gpuList) reset(uuid string, resets uint64, now gpu.Instant) {
 		}
 		e.Resets = resets
 	})
-}
-
-func answers(drivers []gpu.Driver, vendor string) bool {
-	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
 }
 
 // mayBeOpening reports whether the exporter may still be opening a present GPU that the report omits. The exporter opens

@@ -114,6 +114,26 @@ func TestSilent(t *testing.T) {
 	check("after a loss", 2, 2*time.Second)
 	w.hung[second] = false
 	check("after a reading", 1, 0)
+	w.hung[second] = true
+	w.now += time.Hour
+	check("after an hour in which the exporter was frozen", 1, time.Minute)
+}
+
+// On a node with GPUs of two vendors, the silent time of a GPU must not include the time in which only the driver of the
+// other vendor responds.
+func TestSilentOfVendor(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	w.devices[1].Vendor = "other"
+	w.hung[first], w.hung[second] = true, true
+	drivers := []gpu.Driver{{Name: "nvml"}, {Vendor: "other", Name: "other"}}
+	w.report = &gpu.Report{Drivers: drivers, Devices: w.devices}
+	w.ticks(s, 11)
+	w.report = &gpu.Report{Drivers: drivers[:1], Devices: w.devices[:1], Partial: true}
+	snap := w.ticks(s, 20)
+	if one, other := snap.GPUs[0].Silent, snap.GPUs[1].Silent; one != 30*time.Second || other != 10*time.Second {
+		t.Errorf("the GPUs are silent for %v and %v, want 30s and 10s", one, other)
+	}
 }
 
 // A restarted energy counter must count as one reset, even if the exporter restarts.

@@ -84,6 +84,34 @@ func TestOpeningHangs(t *testing.T) {
 	})
 }
 
+// If the state file is read late, the silent time of a GPU that the driver lists must continue, unless there was a
+// reading.
+func TestSilentBeforeOpening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.sampler()
+		last := w.ticks(s, 1).GPUs[1].LastReading
+		w.hung[first], w.hung[second] = true, true
+		w.ticks(s, 100)
+		s = w.restarted(s)
+		release := make(chan struct{})
+		s.HoldOpening(release)
+		w.ticks(s, 3)
+		w.hung[first] = false
+		w.ticks(s, 3)
+		close(release)
+		synctest.Wait()
+		w.hung[first] = true
+		gpus := w.ticks(s, 1).GPUs
+		if gpus[0].Silent != time.Second || gpus[1].Silent != 106*time.Second || !gpus[1].LastReading.Equal(last) {
+			t.Errorf("the GPUs are silent for %v and %v, want 1s and 106s; last reading %v, want %v", gpus[0].Silent, gpus[1].Silent, gpus[1].LastReading, last)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // Close and a tick must not wait for a hung file system. A tick must end when its context ends.
 func TestCloseWhileHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -175,7 +175,7 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 	return gpu.GPU{
 		Device: gpu.Device{
 			UUID: fmt.Sprintf("GPU-00000000-0000-4000-8000-%012d", i), Index: i, PCIBusID: fmt.Sprintf("00000000:%02X:00.0", 27+16*i),
-			Model: "NVIDIA B200", Serial: fmt.Sprintf("16509230004%02d", i/2),
+			Vendor: "NVIDIA", Model: "NVIDIA B200", Serial: fmt.Sprintf("16509230004%02d", i/2),
 			Platform:     gpu.Platform{ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), ModuleID: new(i + 1)},
 			EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU, ReportsEvents: true,
 		},
