@@ -2,13 +2,16 @@ package workloads
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,13 +65,18 @@ func (k *kinds) recall(gv schema.GroupVersion) servedList {
 	return k.lists[gv]
 }
 
-// list returns an empty list for an API group that the API server does not serve.
+// list returns an empty list for an API group that the API server does not serve. If the server of an aggregated API does
+// not respond, list returns the cached list, which may be empty. An error would hide each pod whose owner reference names
+// such an API, until its server responds.
 func (k *kinds) list(ctx context.Context, gv schema.GroupVersion) (servedList, error) {
 	list := servedList{read: time.Now()}
 	switch found, err := k.server.ServedResources(ctx, gv.String()); {
 	case err == nil:
 		list.resources = found.APIResources
-	case !apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err):
+	case k.isGroupDown(ctx, err):
+		list.resources = k.recall(gv).resources
+	default:
 		return list, err
 	}
 	k.mu.Lock()
@@ -77,9 +85,20 @@ func (k *kinds) list(ctx context.Context, gv schema.GroupVersion) (servedList, e
 	return list, nil
 }
 
+// isGroupDown reports whether an error concerns only one API group. The API server then still serves its own resources.
+func (k *kinds) isGroupDown(ctx context.Context, err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code < http.StatusInternalServerError {
+		return false
+	}
+	_, err = k.server.ServedResources(ctx, corev1.SchemeGroupVersion.String())
+	return err == nil
+}
+
+// find also finds a kind in lower case, because the garbage collector of Kubernetes accepts it in owner references.
 func (l servedList) find(kind string) (metav1.APIResource, bool) {
 	i := slices.IndexFunc(l.resources, func(r metav1.APIResource) bool {
-		return r.Kind == kind && !strings.Contains(r.Name, "/") // "jobs/status" is a subresource
+		return (r.Kind == kind || strings.ToLower(r.Kind) == kind) && !strings.Contains(r.Name, "/") // "jobs/status" is a subresource
 	})
 	if i < 0 {
 		return metav1.APIResource{}, false

@@ -37,19 +37,26 @@ func TestLookupForgets(t *testing.T) {
 	})
 }
 
-// served is an API server that serves the given resources of the API group batch/v1. Each request takes a second.
+// served is an API server that serves the given resources of the API group batch/v1. Each request takes a second. The
+// servers of aggregated APIs, or all servers, may be down.
 type served struct {
-	jobs     []metav1.APIResource
-	requests atomic.Int32
+	jobs          []metav1.APIResource
+	downAPI, down bool
+	requests      atomic.Int32
 }
 
 func (s *served) ServedResources(_ context.Context, groupVersion string) (*metav1.APIResourceList, error) {
 	s.requests.Add(1)
 	time.Sleep(time.Second)
-	if groupVersion != "batch/v1" {
-		return nil, apierrors.NewNotFound(schema.GroupResource{}, groupVersion)
+	switch {
+	case s.down, s.downAPI && groupVersion != "v1":
+		return nil, apierrors.NewServiceUnavailable("service unavailable")
+	case groupVersion == "batch/v1":
+		return &metav1.APIResourceList{APIResources: s.jobs}, nil
+	case groupVersion == "v1":
+		return &metav1.APIResourceList{}, nil
 	}
-	return &metav1.APIResourceList{APIResources: s.jobs}, nil
+	return nil, apierrors.NewNotFound(schema.GroupResource{}, groupVersion)
 }
 
 var job = metav1.APIResource{Name: "jobs", Kind: "Job", Namespaced: true}
@@ -86,10 +93,44 @@ func TestKinds(t *testing.T) {
 		ask("batch", "Job", true, 0)
 		ask("batch", "CronJob", false, 1)
 		ask("missing.example", "Job", false, 1)
+		ask("batch", "job", true, 0)
 		time.Sleep(foundFor)
 		if k.forget(); len(k.lists) != 0 {
 			t.Errorf("%d lists are cached", len(k.lists))
 		}
+	})
+}
+
+// If the server of an aggregated API is down, its kinds must count as unknown, with one request for the list and one for
+// the API server in the time refusedFor. Known kinds must stay known. If the API server is down, this must be an error.
+func TestKindsOfAPIThatIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &served{jobs: []metav1.APIResource{job}, downAPI: true}
+		k := newKinds(server)
+		batch := schema.GroupVersion{Group: "batch", Version: "v1"}
+		ask := func(kind string, found, unknown bool, requests int32) {
+			t.Helper()
+			_, err := k.resource(t.Context(), batch, kind)
+			if (err == nil) != found || meta.IsNoMatchError(err) != unknown {
+				t.Errorf("%s: error %v; want found %v, unknown %v", kind, err, found, unknown)
+			}
+			if n := server.requests.Swap(0); n != requests {
+				t.Errorf("%s: %d requests, want %d", kind, n, requests)
+			}
+		}
+		ask("Job", false, true, 2)
+		ask("Job", false, true, 0)
+		server.downAPI = false
+		time.Sleep(refusedFor)
+		ask("Job", true, false, 1)
+		server.downAPI = true
+		time.Sleep(refusedFor)
+		ask("CronJob", false, true, 2)
+		ask("Job", true, false, 0)
+		server.down = true
+		time.Sleep(refusedFor)
+		ask("CronJob", false, false, 2)
+		ask("CronJob", false, false, 2)
 	})
 }
 
