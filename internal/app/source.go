@@ -51,7 +51,7 @@ type DCGM struct {
 }
 
 func (c *Config) registerSource(fs *flag.FlagSet) {
-	fs.StringVar(&c.Source, "source", sourceAuto, "`source` of the readings: nvml, amd (experimental), or auto for the vendors of the GPUs on the PCI bus")
+	fs.StringVar(&c.Source, "source", sourceAuto, "`source` of the readings: nvml, amd (experimental), or auto, which selects the sources by the vendors of the GPUs on the PCI bus")
 	fs.BoolVar(&c.AMDClients, "amd.fdinfo", false, "find graphics and media processes on AMD GPUs through /proc/<pid>/fdinfo; needs CAP_SYS_PTRACE and --sandbox=false")
 	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine for --dcgm.fields and --dcgm.profiling: the path of its unix socket, host:port, a URI, or embedded, which runs a host engine in this process")
 	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; by default, the dynamic loader finds it")

@@ -45,8 +45,8 @@ const (
 
 func (u *Units) register(fs *flag.FlagSet) {
 	fs.TextVar(&u.Managers, "units", cli.List{unitsAuto}, "`managers` whose units are charged energy: any of "+strings.Join(unit.Managers, ", ")+"; none; or auto, which is slurm on Kubernetes nodes and all elsewhere")
-	fs.TextVar(&u.Dirs, "units.managers", cli.List{"/usr/share/gpuledger/managers.d", "/etc/gpuledger/managers.d"}, "comma-separated `directories` with files that define managers; a file replaces the file of the same name in earlier directories or in the exporter")
-	fs.Var(&u.Patterns, "units.pattern", "`manager=path` defines another manager by a path pattern, as in a file; the pattern's group is the unit's name (repeatable)")
+	fs.TextVar(&u.Dirs, "units.managers", cli.List{"/usr/share/gpuledger/managers.d", "/etc/gpuledger/managers.d"}, "comma-separated `directories` with files that define managers; a file replaces the file of the same name in earlier directories, and the built-in file of the same name")
+	fs.Var(&u.Patterns, "units.pattern", "`manager=path` defines another manager by a path pattern, in the syntax of the files in --units.managers; the group of the pattern matches the unit's name (repeatable)")
 	fs.IntVar(&u.Max, "units.max", 1000, "`maximum` number of units with their own series; the other units are summed up in unit=\"other\"")
 	fs.TextVar(&u.Users, "units.users", unit.UsersUID, "`data` about users that the pages show: uid, name or none")
 	fs.TextVar(&u.HeldDirs, "units.held-dir", cli.List{}, "comma-separated `directories` in which Slurm prologs list the GPUs that each job holds")

@@ -117,7 +117,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` from the end of a month until it is closed; hours of a closed month are not replaced, but corrected by separate rows; 0 never closes a month")
 	fs.StringVar(&c.Team, "team.label", "team", "pod or namespace `label` that contains the name of the team, from gpuledger_pod_labels or kube_namespace_labels")
 	fs.Func("to", "`URL` to file the tables in, repeatable; each parameter of the URL sets a flag such as --s3.format for this sink only. Examples: "+sinks.Help()+". With accept, --to can also be the end of the last hour, such as 2026-11-01T15", c.setTo)
-	fs.StringVar(&c.Reason, "reason", "", "reason `text` that accept records with the hours")
+	fs.StringVar(&c.Reason, "reason", "", "`text` with the reason, which the command accept stores with the hours")
 	fs.TextVar(&c.Before, "before", moment{}, "`date` before which prune deletes hours, in UTC, such as 2025-01-01; a date within a month means the start of the month")
 	fs.BoolVar(&c.DryRun, "dry-run", false, "let prune print which hours it would delete, without deleting them")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")

@@ -31,7 +31,7 @@ type Config struct {
 func (c *Config) Register(fs *flag.FlagSet, address string) {
 	c.ListenAddresses = []string{address}
 	fs.Var(&addresses{list: &c.ListenAddresses}, "web.listen-address", "`address` to serve on, host:port; repeatable")
-	fs.StringVar(&c.WebConfigFile, "web.config.file", "", "`file` with TLS and basic auth settings of the exporter toolkit")
+	fs.StringVar(&c.WebConfigFile, "web.config.file", "", "`file` with TLS and basic auth settings, in the format of the Prometheus exporter toolkit")
 	fs.IntVar(&c.MaxConnections, "web.max-connections", 256, "`maximum` number of open connections, of which one client address may use half; a new connection replaces an idle connection of the address with the most connections")
 	fs.IntVar(&c.MaxRequests, "web.max-requests", 16, "`maximum` number of concurrent requests, of which one client address may use half; further requests wait and get status 503 after 5 seconds; probes have a separate limit")
 }

@@ -14,7 +14,7 @@ import (
 func chained(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.Chain, "chain", false, "compare rows with the chain of filed hours: all rows, or the rows in --month, or the rows from --from to --to")
 	fs.StringVar(&o.PublicKey, "public-key", "", "`file` with the public keys of the chain in PEM, oldest first")
-	fs.StringVar(&o.Witness, "witness", "", "`URL` of published checkpoints, as in --chain.publish; for --chain")
+	fs.StringVar(&o.Witness, "witness", "", "`URL` to which checkpoints were published, as in --chain.publish; used with --chain")
 	fs.StringVar(&o.ChainHTTP, "chain.http.config.file", "", "`file` with TLS, authentication and headers for https://… in --witness, in the format of promtool's --http.config.file")
 	fs.StringVar(&o.ChainSink, "chain.sink", "", "`name` of the sink to check, such as postgres, if --witness contains checkpoints of several sinks")
 }

@@ -34,7 +34,7 @@ type command struct {
 }
 
 func at(fs *flag.FlagSet, o *options) {
-	fs.Func("at", "`time` of the question in UTC; default is now", o.At.set)
+	fs.Func("at", "`time` in UTC for which the question is answered; default is now", o.At.set)
 }
 
 func money(fs *flag.FlagSet, o *options) { o.Factors.Register(fs) }
@@ -44,12 +44,12 @@ func ofMonth(fs *flag.FlagSet, o *options) {
 }
 
 func rma(fs *flag.FlagSet, o *options) {
-	fs.StringVar(&o.Factors.RMA, "rma", "", "CSV `file` with returned boards: old_serial, new_serial, rma")
+	fs.StringVar(&o.Factors.RMA, "rma", "", "CSV `file` of returned boards, with the columns old_serial, new_serial, rma")
 }
 
 func selected(fs *flag.FlagSet, o *options) {
-	fs.BoolVar(&o.InWarranty, "in-warranty", false, "only boards with a warranty in --assets that lasts at least until the end of the selected time")
-	fs.BoolVar(&o.Uncorrectable, "uncorrectable", false, "only boards with uncorrectable memory errors")
+	fs.BoolVar(&o.InWarranty, "in-warranty", false, "list only boards that are in warranty at the end of the selected time, according to --assets")
+	fs.BoolVar(&o.Uncorrectable, "uncorrectable", false, "list only boards with uncorrectable memory errors")
 }
 
 func by(fs *flag.FlagSet, o *options, initial string) {
@@ -78,9 +78,9 @@ func commands() []command {
 				ofMonth(fs, o)
 				by(fs, o, "team")
 				money(fs, o)
-				fs.BoolVar(&o.Compare, "compare", false, "compare with the month before, or with the same number of hours before --from")
+				fs.BoolVar(&o.Compare, "compare", false, "compare with the month before, or, if --from is set, with the same number of hours before --from")
 				fs.StringVar(&o.Sign, "sign", "", "`file` with an Ed25519 private key in PEM; prints the statement as a signed document in JSON, which verify FILE checks")
-				fs.StringVar(&o.Format, "format", "", "`format` of another system: focus, focus-1.2 or impact-framework")
+				fs.StringVar(&o.Format, "format", "", "output `format` for another system: focus, focus-1.2 or impact-framework")
 			}, answer: (*question).statement,
 		}, {
 			name: "idle", reach: chargeReach, help: "energy, GPU hours and money of GPUs that pods and units hold but do not use",
@@ -92,7 +92,7 @@ func commands() []command {
 		}, {
 			name: "capacity", reach: clusterReach, details: true, help: "GPUs by model and state on each day and now, and the GPU hours of pending pods; or boards by age, or failures", since: capacityDays,
 			extra: func(fs *flag.FlagSet, o *options) {
-				fs.Func("month", "`month` in UTC such as 2026-10; default is the time until now", o.Month.set)
+				fs.Func("month", "`month` in UTC such as 2026-10; without --month, the time range ends now", o.Month.set)
 				fs.BoolVar(&o.Age, "age", false, "count boards, and lost or replaced boards, by their age since the purchase in --assets, or since their first hour")
 				fs.BoolVar(&o.Failures, "failures", false, "count boards that failed, by model, chassis slot and age")
 			}, answer: (*question).capacity,

@@ -129,7 +129,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	o := &options{Since: period{cmp.Or(c.since, 90*day)}, flags: fs}
 	fs.SetOutput(io.Discard) // the caller prints the error in one line
-	fs.Func("books", "archive to read: a `folder`, an SQLite file, or a URL as in --to of gpuledger-archive run ("+sinks.Schemes(true)+"); default is the store", o.addBooks)
+	fs.Func("books", "archive to read: a `folder`, an SQLite file, or a URL as in --to of gpuledger-archive run ("+sinks.Schemes(true)+"); without --books, the store is read", o.addBooks)
 	fs.String("mysql.password-file", "", "`file` with the password for the user in --books=mysql://…")
 	new(files.S3).RegisterStore(fs)
 	o.Store.Register(fs)
@@ -141,7 +141,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 		output = c.formats()[0]
 	}
 	fs.StringVar(&o.Output, "o", output, "`format`: "+strings.Join(c.formats(), ", "))
-	fs.StringVar(&o.TZ, "tz", "UTC", "time `zone` for times in text, such as Europe/Berlin")
+	fs.StringVar(&o.TZ, "tz", "UTC", "time `zone` of the times in text output, such as Europe/Berlin")
 	fs.StringVar(&o.Team, "team.label", "team", "pod or namespace `label` that contains the name of the team; used if charges are read from a store, without --books")
 	fs.Func("from", "start `time` in UTC; default is --since before the end", o.From.set)
 	fs.Func("to", "end `time` in UTC; default is now", o.To.set)

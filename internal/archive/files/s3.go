@@ -46,7 +46,7 @@ func (c *S3) Register(fs *flag.FlagSet) {
 func (c *S3) RegisterStore(fs *flag.FlagSet) {
 	fs.StringVar(&c.Endpoint, "s3.endpoint", "https://s3.amazonaws.com", "`URL` of the S3-compatible store")
 	fs.StringVar(&c.Region, "s3.region", "", "`region` of the bucket; default is the variable AWS_REGION, or the region that the store reports")
-	fs.StringVar(&c.Lookup, "s3.lookup", "auto", "`place` of the bucket's name in requests: "+strings.Join(slices.Sorted(maps.Keys(lookups)), ", "))
+	fs.StringVar(&c.Lookup, "s3.lookup", "auto", "`place` of the bucket's name in request URLs: "+strings.Join(slices.Sorted(maps.Keys(lookups)), ", "))
 }
 
 // requestTimeout is the time limit of a request with its retries.

@@ -68,7 +68,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
 	fs.StringVar(&o.MySQL, "mysql.url", "", "`URL` of a MySQL or MariaDB database to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
 	fs.StringVar(&o.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")
-	fs.StringVar(&o.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; default of run without another sink is gpuledger.db in $STATE_DIRECTORY or the working directory")
+	fs.StringVar(&o.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; if the command run has no other sink, the default is gpuledger.db in $STATE_DIRECTORY or the working directory")
 }
 
 // Places returns the sinks from flags, in the order of [Kinds], and then the sinks from URLs. The parameters of a URL

@@ -38,7 +38,7 @@ var printing sync.Mutex
 func (c *Config) Register(fs *flag.FlagSet) {
 	c.Output = &Output{}
 	fs.StringVar(&c.Format, "stdout", "", "`format` to print the rows in: json for JSON lines, csv for one table")
-	fs.StringVar(&c.Table, "stdout.table", "", "`table` to print: "+strings.Join(names(), ", ")+"; default is all for json")
+	fs.StringVar(&c.Table, "stdout.table", "", "`table` to print: "+strings.Join(names(), ", ")+"; the default with --stdout=json is all tables")
 }
 
 // hourly lists the tables whose rows are printed for each hour. The manifest is last. Corrections are not printed,

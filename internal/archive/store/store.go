@@ -53,7 +53,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.URL, "store.url", "http://127.0.0.1:9090", "base `URL` of the store's query API; parameters in the URL are sent with every query")
 	fs.StringVar(&c.Type, "store.type", "prometheus", "`type` of the store: "+strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
 	fs.StringVar(&c.HTTPConfig, "store.http.config.file", "", "`file` with TLS, authentication and headers for the store, in the format of promtool's --http.config.file")
-	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store without the label cluster, such as a single Prometheus; series of another cluster are refused")
+	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store without the label cluster, such as a single Prometheus; series with another value of this label are refused")
 	fs.IntVar(&c.MaxPower, "gpu.max-power", fold.DefaultMaxPower, "maximum power of a GPU in `watts`; if a board exceeds it in an hour, the archive refuses the energy and times of this board and hour; the limit is doubled for counters that may cover more than one GPU")
 	fs.DurationVar(&c.Timeout, "store.timeout", 2*time.Minute, "`time` limit for a query")
 }

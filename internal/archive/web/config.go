@@ -27,8 +27,8 @@ type Config struct {
 func (c *Config) Register(fs *flag.FlagSet) {
 	fs.BoolVar(&c.Pages, "web.pages", false, "with the command run, serve the answers to questions as web pages (serve always does); except on loopback, readers need credentials")
 	fs.StringVar(&c.Settings, "web.pages.config", "", "YAML `file` that sets flags of questions, such as prices, in the format of a question's --config")
-	fs.StringVar(&c.Readers, "web.pages.readers", "", "YAML `file` with the teams, namespaces and clusters that each reader sees; without it, all readers see everything")
-	fs.BoolVar(&c.Insecure, "web.pages.insecure", false, "serve the pages without credentials; every client that can reach the address can then read the books")
+	fs.StringVar(&c.Readers, "web.pages.readers", "", "YAML `file` with the teams, namespaces and clusters that each reader sees; without this file, all readers see everything")
+	fs.BoolVar(&c.Insecure, "web.pages.insecure", false, "serve the pages without credentials; every client that can reach the address can then read the archive")
 	fs.BoolVar(&c.LogReads, "web.pages.log-reads", false, "log each read of a page with reader, client address, page, status and time")
 }
 

@@ -31,7 +31,7 @@ type Options struct {
 // Register adds the flags with their defaults.
 func (o *Options) Register(fs *flag.FlagSet) {
 	o.DaemonSets = daemonSets{{Namespace: "gpuledger", Name: "gpuledger"}: {}}
-	fs.TextVar(&o.DaemonSets, "exporter.daemonsets", o.DaemonSets, "comma-separated `daemonsets` that run exporters, as namespace/name; only administrators may create pods in their namespaces, because such a pod determines a Node's labels")
+	fs.TextVar(&o.DaemonSets, "exporter.daemonsets", o.DaemonSets, "comma-separated `daemonsets` that run exporters, as namespace/name; permit only administrators to create pods in these namespaces, because an exporter determines the labels of its Node")
 	fs.BoolVar(&o.TLS, "exporter.tls", false, "read the exporters over TLS")
 	fs.StringVar(&o.CAFile, "exporter.tls.ca-file", "", "CA bundle `file` that verifies exporter certificates")
 	fs.StringVar(&o.ServerName, "exporter.tls.server-name", "", "server `name` in the exporter certificates")

@@ -25,7 +25,7 @@ type Options struct {
 // Register adds the flags.
 func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.Address, "webhook.listen-address", "", "listen `address` of the admission webhook that adds the exporter to pods, as host:port; empty disables the webhook")
-	fs.StringVar(&o.Certificates, "webhook.certificates", "", "`folder` with tls.crt and tls.key for the webhook; if empty, the reconciler makes both and keeps them in the Secret gpuledger-webhook")
+	fs.StringVar(&o.Certificates, "webhook.certificates", "", "`folder` with tls.crt and tls.key for the webhook; if empty, the reconciler creates both files and stores them in the Secret gpuledger-webhook")
 }
 
 // Validate makes the checks that the flag package cannot make.

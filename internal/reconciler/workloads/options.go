@@ -59,7 +59,7 @@ type Archive interface {
 func (o *Options) Register(fs *flag.FlagSet) {
 	fs.TextVar(&o.Resources, "resource-pattern", cli.MustPattern(defaultResources), "`regexp` of GPU resource names")
 	fs.TextVar(&o.DeviceClasses, "device-class-pattern", cli.MustPattern(defaultDeviceClasses), "`regexp` of GPU device classes")
-	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` for which the series of a pod remain after the pod has ended; at least three scrape intervals")
+	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` for which the series of a pod remain after the pod has ended; should be at least three scrape intervals")
 	fs.TextVar(&o.PodLabels, "pod-labels", cli.List{}, "comma-separated `names` of pod labels to export in gpuledger_pod_labels")
 	fs.BoolVar(&o.OwnerLabels, "pod-labels-of-owners", false, "if a label named in --pod-labels is missing on a pod, take the label from the nearest owner that has it")
 	fs.TextVar(&o.PodAnnotations, "pod-annotations", cli.List{}, "comma-separated `names` of pod annotations to export in gpuledger_pod_annotations")
