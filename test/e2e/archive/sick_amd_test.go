@@ -42,6 +42,7 @@ func hotAMD(t *testing.T) (sc simnode.Scenario, board simnode.GPU) {
 // reads simulated files of the driver, Prometheus stores the scrapes, and the archive reads them. The expected numbers
 // follow from the rates of hotAMD.
 func TestReportOfAMD(t *testing.T) {
+	t.Parallel()
 	sc, board := hotAMD(t)
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	p := &patient{t: t, interval: 10 * time.Second, store: foldtest.NewStore(), now: gpu.Instant{Wall: noon.Add(-5 * time.Minute), Boot: 240 * time.Hour}}

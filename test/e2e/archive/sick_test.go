@@ -34,7 +34,7 @@ import (
 type patient struct {
 	t        *testing.T
 	interval time.Duration
-	library  string
+	library  string // path of the fake NVIDIA driver; empty if the node has AMD boards
 	store    *foldtest.Store
 	clock    sync.Mutex // held while now changes
 	now      gpu.Instant
@@ -49,9 +49,11 @@ func (p *patient) boot(sc simnode.Scenario) (shutdown func()) {
 	check(p.t, err)
 	p.world, err = simnode.Open(dir, sc, p.now)
 	check(p.t, err)
-	for _, env := range p.world.Env() {
-		name, value, _ := strings.Cut(env, "=")
-		p.t.Setenv(name, value)
+	if p.library != "" {
+		for _, env := range p.world.Env() {
+			name, value, _ := strings.Cut(env, "=")
+			p.t.Setenv(name, value)
+		}
 	}
 	cfg, err := app.Parse(append(p.world.Flags(), "--nvml.library="+p.library, "--nvml.call-timeout=5m"), os.Getenv)
 	check(p.t, err)
