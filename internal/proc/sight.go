@@ -30,6 +30,7 @@ func (s *Sight) Blind() bool {
 	return err != nil
 }
 
+// Check returns [ErrBlind] if [Sight.Blind] returns true.
 func (s *Sight) Check() error {
 	if s.Blind() {
 		return ErrBlind

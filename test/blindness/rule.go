@@ -45,6 +45,7 @@ func Check(p *Play) []Violation {
 	return c.found
 }
 
+// Bounded reports whether the last page contains a bound for the uncounted energy.
 func (p *Play) Bounded() bool {
 	for k := range p.Shots[len(p.Shots)-1].Series {
 		if k.Name == uncountedBound {
