@@ -216,7 +216,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 			"UUID", "gpu", "pci_bus_id", "device", "model", "vendor", "serial", "board_part_number", "vbios_version",
 			"chassis_serial", "chassis_slot", "tray_index", "host_id", "module_id",
 		},
-		Help: "Identity and placement of a GPU, for every GPU seen since the node booted.",
+		Help: "Identity and placement of each GPU that was present since the node booted.",
 	},
 	gpuPresent: {
 		Family: familyIdentity, Name: "gpuledger_gpu_present", Type: gauge,
@@ -236,7 +236,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	fabricProblem: {
 		Family: familyIdentity, Name: "gpuledger_gpu_fabric_problem", Type: gauge,
 		Labels: plus(ofGPU, "problem", "cause"),
-		Help:   "1 while the driver reports this problem with the GPU's NVLink fabric; otherwise absent.",
+		Help:   "1 while the driver reports that the GPU's NVLink fabric has the problem in the label problem; otherwise absent.",
 	},
 	migInfo: {
 		Family: familyIdentity, Name: "gpuledger_mig_info", Type: gauge,
@@ -255,7 +255,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	driverInfo: {
 		Family: familyNode, Name: "gpuledger_driver_info", Type: gauge,
 		Labels: []string{"source", "driver_version", "nvml_version", "dcgm_version", "dcgm_library_version"},
-		Help:   "Driver and libraries that the readings come from; absent while no driver responds.",
+		Help:   "Driver and libraries that provide the readings; absent while no driver responds.",
 	},
 	pciGPUs: {
 		Family: familyNode, Name: "gpuledger_pci_gpus", Type: gauge,
@@ -294,7 +294,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	readingsRejected: {
 		Family: familyEnergy, Name: "gpuledger_gpu_readings_rejected_total", Type: counter,
 		Labels: ofGPU,
-		Help:   "Energy readings that were implausible and ignored.",
+		Help:   "Energy readings that were ignored because they were implausible.",
 	},
 	unsampledSeconds: {
 		Family: familyEnergy, Name: "gpuledger_gpu_unsampled_seconds_total", Type: counter, Unit: "seconds",
@@ -382,7 +382,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	containerProfiled: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofContainer,
-		Help:   "Time for which the container was alone on the GPU or MIG instance and the exporter measured the activity of the GPU's parts; absent if it cannot measure this activity.",
+		Help:   "Time for which the container was alone on the GPU or MIG instance and the exporter measured the activity of the GPU's parts; absent if this activity cannot be measured.",
 	},
 	containerTensor: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_tensor_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
@@ -478,7 +478,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unitProfiled: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 		Labels: ofUnit,
-		Help:   "Time for which the unit was alone on the GPU or MIG instance and the exporter measured the activity of the GPU's parts; absent if it cannot measure this activity.",
+		Help:   "Time for which the unit was alone on the GPU or MIG instance and the exporter measured the activity of the GPU's parts; absent if this activity cannot be measured.",
 	},
 	unitTensor: {
 		Family: familyUnit, Name: "gpuledger_unit_gpu_tensor_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,

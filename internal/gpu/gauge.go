@@ -51,7 +51,7 @@ var GaugeInfos = [NumGauges]GaugeInfo{
 	},
 	MemoryTotal: {
 		Name: "memory_total", Unit: "bytes", Call: "nvmlDeviceGetMemoryInfo",
-		Help: "GPU memory installed.",
+		Help: "Installed GPU memory.",
 	},
 	SMClock: {
 		Name: "sm_clock", Unit: "hertz", Call: "nvmlDeviceGetClockInfo",

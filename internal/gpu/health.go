@@ -154,7 +154,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	ClockLimitedTime: {
 		Name: "clock_limited_seconds_total", Unit: "seconds", Counter: true, Labels: []string{"clock_limit"}, Source: "fields 74, 76 to 79 and 269 to 271",
-		Help: "Time for which a reason limited the GPU's clocks, since the driver was loaded or, on AMD GPUs, since the exporter started. Reasons overlap.",
+		Help: "Time for which this reason limited the GPU's clocks. The counter starts when the driver is loaded or, for AMD GPUs, when the exporter starts. Reasons overlap.",
 	},
 	MemoryTemperature: {
 		Name: "memory_temperature_celsius", Unit: "celsius", Source: "field 82",
@@ -166,7 +166,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	PerformanceState: {
 		Name: "performance_state", Source: "nvmlDeviceGetPerformanceState",
-		Help: "Performance state, from 0, the fastest, to 15.",
+		Help: "Performance state of the GPU: 0 is the fastest, 15 is the slowest.",
 	},
 	MemoryUtilization: {
 		Name: "memory_utilization_ratio", Unit: "ratio", Source: "nvmlDeviceGetUtilizationRates",
@@ -215,6 +215,6 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	Modes: {
 		Name: "mode_info", Detail: true, Labels: []string{"mode", "setting"}, Source: "nvmlDeviceGetPersistenceMode, nvmlDeviceGetComputeMode, nvmlDeviceGetMigMode, nvmlSystemGetConfComputeState",
-		Help: "Setting of a mode of the GPU.",
+		Help: "Settings of the GPU's modes.",
 	},
 }

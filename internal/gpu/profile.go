@@ -52,10 +52,10 @@ type ActivityInfo struct{ Name, Help string }
 // ActivityInfos contains a row for each activity.
 var ActivityInfos = [NumActivities]ActivityInfo{
 	GraphicsActive: {"graphics_active", "Time in which the graphics or compute engine was active."},
-	SMActive:       {"sm_active", "Time in which a multiprocessor had a warp, averaged over the multiprocessors."},
-	SMOccupancy:    {"sm_occupancy", "Time, weighted by the fraction of the possible warps that were on the multiprocessors."},
+	SMActive:       {"sm_active", "Time in which a multiprocessor had at least one warp, averaged over the multiprocessors."},
+	SMOccupancy:    {"sm_occupancy", "Elapsed time, weighted by the fraction of the possible warps that were on the multiprocessors."},
 	TensorActive:   {"tensor_active", "Time in which the tensor cores were active."},
-	DRAMActive:     {"dram_active", "Time, weighted by the fraction of the memory bandwidth in use."},
+	DRAMActive:     {"dram_active", "Elapsed time, weighted by the fraction of the memory bandwidth in use."},
 	FP64Active:     {"fp64_active", "Time in which the FP64 units were active."},
 	FP32Active:     {"fp32_active", "Time in which the FP32 units were active."},
 	FP16Active:     {"fp16_active", "Time in which the FP16 units were active, without tensor cores."},
