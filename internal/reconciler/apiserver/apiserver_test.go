@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -109,5 +110,23 @@ func TestApply(t *testing.T) {
 	last.Body = ""
 	if want := (request{Method: http.MethodPatch, URI: "/api/v1/nodes/a/status?fieldManager=gpuledger&force=true", ContentType: "application/apply-patch+yaml"}); *last != want {
 		t.Errorf("request %+v, want %+v", *last, want)
+	}
+}
+
+// TestLimit checks that requests for all kinds count towards one limit.
+func TestLimit(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	kube, err := apiserver.NewForConfig(&rest.Config{Host: server.URL, QPS: 0.001, Burst: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, first := kube.Nodes().Get(ctx, "a", metav1.GetOptions{})
+	_, second := kube.DaemonSets("a").Get(ctx, "a", metav1.GetOptions{})
+	_, third := kube.Leases("a").Get(ctx, "a", metav1.GetOptions{})
+	if !apierrors.IsNotFound(first) || !apierrors.IsNotFound(second) || third == nil || apierrors.IsNotFound(third) {
+		t.Errorf("errors %v, %v and %v; want two responses, and then the limit", first, second, third)
 	}
 }
