@@ -33,6 +33,7 @@ type kinds struct {
 
 type servedList struct {
 	resources []metav1.APIResource
+	forbidden error // set if RBAC forbids reading the list
 	read      time.Time
 }
 
@@ -51,12 +52,16 @@ func (k *kinds) resource(ctx context.Context, gv schema.GroupVersion, kind strin
 		if err != nil {
 			return metav1.APIResource{}, err
 		}
-		r, ok = v.(servedList).find(kind)
+		list = v.(servedList)
+		r, ok = list.find(kind)
 	}
-	if !ok {
-		return metav1.APIResource{}, &meta.NoKindMatchError{GroupKind: gv.WithKind(kind).GroupKind(), SearchedVersions: []string{gv.Version}}
+	switch {
+	case ok:
+		return r, nil
+	case list.forbidden != nil:
+		return metav1.APIResource{}, list.forbidden
 	}
-	return r, nil
+	return metav1.APIResource{}, &meta.NoKindMatchError{GroupKind: gv.WithKind(kind).GroupKind(), SearchedVersions: []string{gv.Version}}
 }
 
 func (k *kinds) recall(gv schema.GroupVersion) servedList {
@@ -73,6 +78,8 @@ func (k *kinds) list(ctx context.Context, gv schema.GroupVersion) (servedList, e
 	switch found, err := k.server.ServedResources(ctx, gv.String()); {
 	case err == nil:
 		list.resources = found.APIResources
+	case apierrors.IsForbidden(err):
+		list.forbidden = err
 	case apierrors.IsNotFound(err):
 	case k.isGroupDown(ctx, err):
 		list.resources = k.recall(gv).resources

@@ -42,6 +42,7 @@ func TestLookupForgets(t *testing.T) {
 type served struct {
 	jobs          []metav1.APIResource
 	downAPI, down bool
+	refused       bool // RBAC forbids reading the lists
 	requests      atomic.Int32
 }
 
@@ -51,6 +52,8 @@ func (s *served) ServedResources(_ context.Context, groupVersion string) (*metav
 	switch {
 	case s.down, s.downAPI && groupVersion != "v1":
 		return nil, apierrors.NewServiceUnavailable("service unavailable")
+	case s.refused:
+		return nil, apierrors.NewForbidden(schema.GroupResource{}, groupVersion, nil)
 	case groupVersion == "batch/v1":
 		return &metav1.APIResourceList{APIResources: s.jobs}, nil
 	case groupVersion == "v1":
@@ -131,6 +134,32 @@ func TestKindsOfAPIThatIsDown(t *testing.T) {
 		time.Sleep(refusedFor)
 		ask("CronJob", false, false, 2)
 		ask("CronJob", false, false, 2)
+	})
+}
+
+// If RBAC forbids reading a list of kinds, lookups of thousands of owners must make only one request in the time
+// refusedFor.
+func TestKindsAreForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &served{jobs: []metav1.APIResource{job}, refused: true}
+		k := newKinds(server)
+		ask := func(forbidden bool, requests int32) {
+			t.Helper()
+			_, err := k.resource(t.Context(), schema.GroupVersion{Group: "batch", Version: "v1"}, "Job")
+			if apierrors.IsForbidden(err) != forbidden || !forbidden && err != nil {
+				t.Errorf("error %v, want forbidden: %v", err, forbidden)
+			}
+			if n := server.requests.Swap(0); n != requests {
+				t.Errorf("%d requests, want %d", n, requests)
+			}
+		}
+		ask(true, 1)
+		ask(true, 0)
+		time.Sleep(refusedFor)
+		ask(true, 1)
+		server.refused = false
+		time.Sleep(refusedFor)
+		ask(false, 1)
 	})
 }
 
