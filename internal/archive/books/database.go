@@ -239,7 +239,7 @@ func (d *database) charges(ctx context.Context, of Query) ([]table.Charge, error
 	return all.sorted(), err
 }
 
-func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums) error {
+func (d *database) chargesIn(ctx context.Context, of Query, part chargeSpan, to *sums) error {
 	names := append([]string{"'' as empty_text"}, of.By...)
 	columns := columnsOf(table.Charges, names)
 	if i := slices.Index(names, hourColumn); i >= 0 {
@@ -247,18 +247,19 @@ func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums)
 	}
 	byModel := slices.Index(names, modelColumn)
 	if byModel >= 0 {
-		names[byModel] = part.table("coalesce(hour_model, day_model, '')", "coalesce(model, '')")
+		names[byModel] = part.table("coalesce(hour_model, day_model, '')", "coalesce(day_model, '')")
 	}
 	s := sqldb.SQL("select " + strings.Join(names, ", "))
 	for _, a := range table.Amounts {
 		s.Add(", " + d.sum(table.Charges, a.Column))
 		columns = append(columns, table.Column{Type: a.Type})
 	}
-	s.Add(" from {" + part.table("billed", table.Days.Name) + "}")
+	s.Add(" from ")
 	if byModel >= 0 {
-		s.Join(part.models())
+		s.Join(part.modelled(d.DateOfHour())).Join(of.names())
+	} else {
+		s.Add("{" + part.table("billed", table.Days.Name) + "}").Join(of.condition(part.span))
 	}
-	s.Join(of.condition(part))
 	if len(of.By) > 0 {
 		s.Add(" group by " + strings.Join(names[1:], ", "))
 	}

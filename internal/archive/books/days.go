@@ -45,62 +45,71 @@ func (d *database) filled(ctx context.Context, days table.Table) (found bool, er
 	return found, err
 }
 
-// chargeSpans divides the period of a statement. Daily sums of charges have no model. So in a statement by model, a day
-// on which a GPU has several models is read by hour. A span of hours then ends at midnight, because [span.models] needs
-// the day of these hours.
-func (d *database) chargeSpans(ctx context.Context, of Query) ([]span, error) {
+// chargeSpan is a part of the period of a statement. If several is set, it contains only the charges of days on which the
+// GPU has several models.
+type chargeSpan struct {
+	span
+	several bool
+}
+
+// chargeSpans divides the period of a statement. Daily sums of charges have no model. So a statement by model reads the
+// hours of the GPUs that have several models on a day. It reads daily sums of all other GPUs.
+func (d *database) chargeSpans(ctx context.Context, of Query) (all []chargeSpan, err error) {
 	parts, err := d.spans(ctx, of, table.Days)
-	if err != nil || !slices.Contains(of.By, modelColumn) {
-		return parts, err
+	if err != nil {
+		return nil, err
 	}
-	var all []span
 	for _, part := range parts {
-		var several map[int64]bool
-		if part.daily {
-			if several, err = d.severalModels(ctx, of, part); err != nil {
+		several := span{}
+		if part.daily && slices.Contains(of.By, modelColumn) {
+			if part.daily, err = d.filled(ctx, table.GPUDays); err == nil && part.daily {
+				several, err = d.severalModels(ctx, of, part)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
-		for from := part.from; from.Before(part.until); {
-			next := earlier(table.Day(from).AddDate(0, 0, 1), part.until)
-			daily := several != nil && !several[from.Unix()]
-			if last := len(all) - 1; daily && last >= 0 && all[last].daily {
-				all[last].until = next
-			} else {
-				all = append(all, span{daily, from, next})
-			}
-			from = next
+		all = append(all, chargeSpan{part, false})
+		if several.from.Before(several.until) {
+			all = append(all, chargeSpan{several, true})
 		}
 	}
 	return all, nil
 }
 
-// severalModels returns the days on which a GPU has several models, as Unix seconds. It returns nil if the database has
-// no daily sums of GPUs.
-func (d *database) severalModels(ctx context.Context, of Query, days span) (map[int64]bool, error) {
-	if filled, err := d.filled(ctx, table.GPUDays); err != nil || !filled {
-		return nil, err
-	}
-	found := make(map[int64]bool)
-	s := sqldb.SQL("select distinct day from (select day from {gpu_days}").Join(of.ofClusters().condition(days)).
-		Add(" group by cluster, day, uuid having min(nullif(model, '')) <> max(model)) as several")
-	err := d.rows(ctx, s, []table.Column{{Type: table.Date}}, func(row []table.Cell) error {
-		found[row[0].Time().Unix()] = true
+const several = "case when min(nullif(model, '')) <> max(model) then 1 else 0 end"
+
+// severalModels returns the hours from the first to the last day on which a GPU has several models. It returns no hours
+// if there is no such day.
+func (d *database) severalModels(ctx context.Context, of Query, days span) (hours span, err error) {
+	s := sqldb.SQL("select day from (select day, " + several + " as several from {gpu_days}").Join(of.ofClusters().condition(days)).
+		Add(" group by cluster, day, uuid) as models where several = 1 group by day order by day")
+	err = d.rows(ctx, s, []table.Column{{Type: table.Date}}, func(row []table.Cell) error {
+		if hours.from.IsZero() {
+			hours.from = row[0].Time()
+		}
+		hours.until = row[0].Time().AddDate(0, 0, 1)
 		return nil
 	})
-	return found, err
+	return hours, err
 }
 
-// models returns a join that adds the model to charges, as [table.Models] does.
-func (s span) models() *sqldb.Statement {
+// modelled returns a from clause for charges with the columns hour_model and day_model, as in [table.Models].
+func (s chargeSpan) modelled(day string) *sqldb.Statement {
+	days := span{true, table.Day(s.from), table.Day(s.until.Add(24*time.Hour - 1))}
+	ofDays := sqldb.SQL("select cluster, day, uuid, max(model) as day_model, " + several + " as several from {gpu_days}").Join(days.where()).Add(" group by cluster, day, uuid")
 	if s.daily {
-		return sqldb.SQL(" left join (select cluster, day, uuid, max(model) as model from {gpu_days}").Join(s.where()).
-			Add(" group by cluster, day, uuid) as models using (cluster, day, uuid)")
+		return sqldb.SQL("{days} left join (").Join(ofDays).Add(") as day_models using (cluster, day, uuid)").Join(s.where()).Add(" and coalesce(several, 0) = 0")
 	}
-	day := span{false, table.Day(s.from), table.Day(s.from).AddDate(0, 0, 1)}
-	return sqldb.SQL(" left join (select cluster, hour, node, uuid, nullif(model, '') as hour_model from {gpu_hours}").Join(s.where()).
-		Add(") as hour_models using (cluster, hour, node, uuid) left join (select cluster, uuid, max(model) as day_model from {gpu_hours}").Join(day.where()).
-		Add(" group by cluster, uuid) as day_models using (cluster, uuid)")
+	from := sqldb.SQL("(select billed.*, " + day + " as day from {billed} as billed").Join(s.where()).
+		Add(") as billed left join (select cluster, hour, node, uuid, nullif(model, '') as hour_model from {gpu_hours}").Join(s.where()).
+		Add(") as hour_models using (cluster, hour, node, uuid)")
+	if s.several {
+		return from.Add(" join (").Join(ofDays).Add(") as day_models using (cluster, day, uuid)").Join(s.where()).Add(" and several = 1")
+	}
+	days.daily = false
+	return from.Add(" left join (select cluster, " + day + " as day, uuid, max(model) as day_model from {gpu_hours}").Join(days.where()).
+		Add(" group by cluster, " + day + ", uuid) as day_models using (cluster, day, uuid)").Join(s.where())
 }
 
 // daily reports whether all charges of a day belong to the same sums. This is false if the query groups by hour, or if

@@ -100,6 +100,34 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
+// TestFewRenamed checks that a database reads hours only for GPUs with several models on a day. The test has removed the
+// hours of the other GPU on the day on which GPU-0 has another model.
+func TestFewRenamed(t *testing.T) {
+	samples := renamed()
+	var hours []*table.Hour
+	for n := range renamedHours {
+		h, err := fold.Fold(samples.Input(begin.Add(time.Duration(n) * time.Hour)))
+		check(t, err)
+		hours = append(hours, h)
+	}
+	file := bookstest.File(t, "sqlite", hours...)
+	day := table.Day(hours[renamings[0]/60].Start)
+	execute(t, file, "delete from charges where uuid = 'GPU-1' and hour >= '"+table.Format(day)+"' and hour < '"+table.Format(day.AddDate(0, 0, 1))+"'")
+	source := bookstest.Open(t, file)
+	st, err := source.Statement(t.Context(), books.Query{From: day, Until: day.AddDate(0, 0, 1), By: []string{"model", "uuid"}})
+	check(t, err)
+	check(t, source.Close())
+	got := make(map[string]int64)
+	for _, c := range st.Charges {
+		got[c.UUID+" "+c.Model] = c.Energy / 3_600_000
+	}
+	first := int64(hours[renamings[0]/60].Start.Hour())
+	want := map[string]int64{"GPU-0 " + modelOf(0, false): first, "GPU-0 " + modelOf(0, true): 24 - first, "GPU-1 " + modelOf(1, false): 48}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("energy (-want +got):\n%s", diff)
+	}
+}
+
 // TestModelOfCorrection corrects an hour that an operator accepted without samples. The archive then has the charges of
 // the hour, but not its GPUs. These charges have the model of another hour of the day. If there is no such hour, their
 // model is unknown.

@@ -148,7 +148,7 @@ func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, file
 			sums, groups = append(sums, c.Name), append(groups, c.Name)
 		}
 	}
-	day := t.dialect.views("date(hour)")
+	day := t.DateOfHour()
 	text = SQL("insert into {monthly_charges} ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
 select cluster, ?, ?, coalesce(hour_model, day_model, ''), `+strings.Join(sums, ", ")+`
 from (select billed.*, `+day+` as day from {billed} as billed`, m.Month, table.HoursText(m.Month, hours)).Join(in(m)).Add(`) as billed

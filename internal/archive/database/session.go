@@ -22,6 +22,9 @@ type session struct {
 	}
 }
 
+// DateOfHour returns the SQL expression for the date of the column hour, in UTC.
+func (s session) DateOfHour() string { return s.dialect.views("date(hour)") }
+
 func (s session) exec(ctx context.Context, of *Statement) error {
 	_, err := s.change(ctx, of)
 	return err
