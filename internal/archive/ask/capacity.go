@@ -180,7 +180,7 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 			return
 		}
 		for _, start := range c.parts(hour) {
-			to := c.states(start, s.Model)
+			to := c.states(start, s.modelIn(hour))
 			to.gpus[s.UUID] = true
 			if c.hours[start] == nil {
 				c.hours[start] = make(map[time.Time]bool)

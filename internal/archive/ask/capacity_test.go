@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,35 @@ func TestCapacityReplaced(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, day); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
+	}
+}
+
+// TestCapacityRenamed checks that a GPU counts under the model of each hour. A driver upgrade renames the model while the
+// GPU stays in its place. No hour is filed for two hours before the upgrade.
+func TestCapacityRenamed(t *testing.T) {
+	hours := hourly(48, func(n int, h *table.Hour) {
+		g := present(h.Start, "n1", "GPU-1", "0", map[bool]string{true: "A100", false: "H100"}[n >= 30])
+		h.GPUs = []table.GPU{g}
+		h.Charges = []table.Charge{{Node: "n1", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "u", Energy: 1, GPUTime: hourMS / 2, Active: hourMS / 2}}
+	})
+	hours = slices.Delete(hours, 28, 30)
+	want := map[string]map[string]any{}
+	for key, n := range map[string]float64{
+		"model 2026-10-01T00:00:00.000Z H100": 24, "total 2026-10-01T00:00:00.000Z TOTAL": 24, "model 2026-10-02T00:00:00.000Z H100": 4,
+		"model 2026-10-02T00:00:00.000Z A100": 18, "total 2026-10-02T00:00:00.000Z TOTAL": 22, "model 2026-10-02T23:00:00.000Z A100": 1, "total 2026-10-02T23:00:00.000Z TOTAL": 1,
+	} {
+		want[key] = map[string]any{
+			"hours": n, "gpus": 1.0, "allocated_ms": n * hourMS / 2, "idle_ms": 0.0, "free_ms": n * hourMS / 2, "silent_ms": 0.0, "lost_ms": 0.0, "pending_ms": nil,
+		}
+	}
+	for key, n := range map[string]float64{"model 2026-10-02T00:00:00.000Z H100": 22, "model 2026-10-02T00:00:00.000Z A100": 22} {
+		want[key]["hours"] = n // hours of the day
+	}
+	for _, kind := range bookstest.Kinds {
+		r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-03", "--books="+bookstest.File(t, kind, hours...), "-o", "json")
+		if diff := cmp.Diff(want, r.keyed("line", "time", "model")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", kind, diff)
+		}
 	}
 }
 

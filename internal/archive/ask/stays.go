@@ -29,6 +29,13 @@ type Stay struct {
 	NextBoard, NextPlace *Stay
 	// XIDHours contains the hours with XID errors, sorted by time.
 	XIDHours []table.GPU
+	// models contains the names of the model. A driver upgrade may change the name during the stay.
+	models []modelName
+}
+
+type modelName struct {
+	since time.Time // first hour with this name
+	name  string
 }
 
 // boardOf identifies a board by its serial number if this is known, and otherwise by the UUID of the GPU.
@@ -107,8 +114,22 @@ func newStay(g table.GPU, start string) *Stay {
 	return s
 }
 
+// modelIn returns the model of the GPU in an hour. If that hour has none, modelIn returns the last model before the hour,
+// or the first model after it.
+func (s *Stay) modelIn(hour time.Time) (name string) {
+	for _, m := range s.models {
+		if name == "" || !m.since.After(hour) {
+			name = m.name
+		}
+	}
+	return name
+}
+
 func (s *Stay) add(g table.GPU) {
 	s.LastHour = g.Hour
+	if n := len(s.models); g.Model != "" && (n == 0 || g.Model != s.models[n-1].name) {
+		s.models = append(s.models, modelName{g.Hour, g.Model})
+	}
 	s.Last = later(s.Last, g.Last)
 	s.Energy += g.Energy
 	s.Scrapes += g.Scrapes
@@ -136,6 +157,7 @@ func (s *Stay) add(g table.GPU) {
 // join adds the next part of a stay. The source lacks data for the hours between the two parts.
 func (s *Stay) join(next *Stay) {
 	xids := append(s.XIDHours, next.XIDHours...)
+	s.models = append(s.models, next.models...)
 	g := next.GPU
 	g.Hour, g.Last, g.XIDs = next.LastHour, next.Last, nil
 	s.add(g)
