@@ -115,3 +115,36 @@ func TestSQLiteChainDays(t *testing.T) {
 		}
 	}
 }
+
+// TestSQLiteChainUnprofiled upgrades a database in which the daily sums of removed profiled time are 0, as in the version
+// before. The chain must have no problems.
+func TestSQLiteChainUnprofiled(t *testing.T) {
+	path := t.TempDir() + "/archive.db"
+	d := openSQLite(t, path)
+	d.SignWith(sinktest.KeyFiles(t, t.TempDir()+"/key.pem", t.TempDir()+"/public.pem"))
+	h := sinktest.Hour(sinktest.Noon, 100)
+	profiled := slices.Clone(h.Charges)
+	profiled[0].Profiled, profiled[0].TensorActive, profiled[0].DRAMActive = new(int64(5)), new(int64(2)), new(int64(1))
+	h.Charges = profiled
+	check(t, d.Replace(t.Context(), sinktest.Complete(h)))
+	next := sinktest.Hour(sinktest.Noon, 100)
+	next.Revision, next.State, next.Corrections = 2, table.Corrected, table.Difference(profiled, next.Charges)
+	check(t, d.Correct(t.Context(), next))
+	check(t, d.Close())
+	raw, err := sql.Open("sqlite", path)
+	check(t, err)
+	for _, text := range []string{"update days set profiled_ms = 0, tensor_active_ms = 0, dram_active_ms = 0", "update schema_version set version = 8"} {
+		_, err = raw.ExecContext(t.Context(), text)
+		check(t, err)
+	}
+	check(t, raw.Close())
+	check(t, openSQLite(t, path).Close())
+	r, err := database.SQLite.OpenReader(t.Context(), path, "")
+	check(t, err)
+	reports, err := chain.Check{}.Verify(t.Context(), r)
+	check(t, err)
+	check(t, r.Close())
+	if slices.ContainsFunc(reports, func(r chain.Report) bool { return len(r.Problems) > 0 }) {
+		t.Errorf("after the upgrade: %+v", reports)
+	}
+}
