@@ -162,7 +162,7 @@ end $$`
 
 func printPostgres(script string, from, until time.Time) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "begin;\ncreate schema if not exists %s;\n%s\n", schemaName, script)
+	fmt.Fprintf(&b, "begin;\n%s;\n%s\n", createSchema, script)
 	for month := table.Month(from); month.Before(until); month = month.AddDate(0, 1, 0) {
 		for _, p := range partitions(month, partitioned...) {
 			b.WriteString(p.create + ";\n")

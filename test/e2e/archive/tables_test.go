@@ -101,6 +101,16 @@ commit;
 	}
 }
 
+// TestOwner checks that the owner of the schema can run the script without the right to create schemas.
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	_, _ = server.create(t, "owned")
+	script, err := database.Postgres.Schema(november, november)
+	check(t, err)
+	server.script(t, "owned", "create role owner;\ncreate schema gpuledger authorization owner;\nset role owner;\n"+script)
+}
+
 // TestTables measures how long PostgreSQL takes to answer the documented questions from a large archive, with its
 // default settings.
 func TestTables(t *testing.T) {
