@@ -256,7 +256,7 @@ func (d *database) chargesIn(ctx context.Context, of Query, part chargeSpan, to 
 	}
 	s.Add(" from ")
 	if byModel >= 0 {
-		s.Join(part.modelled(d.DateOfHour())).Join(of.names())
+		s.Join(d.modelled(part)).Join(of.names())
 	} else {
 		s.Add("{" + part.table("billed", table.Days.Name) + "}").Join(of.condition(part.span))
 	}

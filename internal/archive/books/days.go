@@ -95,9 +95,10 @@ func (d *database) severalModels(ctx context.Context, of Query, days span) (hour
 }
 
 // modelled returns a from clause for charges with the columns hour_model and day_model, as in [table.Models].
-func (s chargeSpan) modelled(day string) *sqldb.Statement {
+func (d *database) modelled(s chargeSpan) *sqldb.Statement {
+	day, model := d.DateOfHour(), d.LastModel()
 	days := span{true, table.Day(s.from), table.Day(s.until.Add(24*time.Hour - 1))}
-	ofDays := sqldb.SQL("select cluster, day, uuid, max(model) as day_model, " + several + " as several from {gpu_days}").Join(days.where()).Add(" group by cluster, day, uuid")
+	ofDays := sqldb.SQL("select cluster, day, uuid, " + model + " as day_model, " + several + " as several from {gpu_days}").Join(days.where()).Add(" group by cluster, day, uuid")
 	if s.daily {
 		return sqldb.SQL("{days} left join (").Join(ofDays).Add(") as day_models using (cluster, day, uuid)").Join(s.where()).Add(" and coalesce(several, 0) = 0")
 	}
@@ -108,7 +109,7 @@ func (s chargeSpan) modelled(day string) *sqldb.Statement {
 		return from.Add(" join (").Join(ofDays).Add(") as day_models using (cluster, day, uuid)").Join(s.where()).Add(" and several = 1")
 	}
 	days.daily = false
-	return from.Add(" left join (select cluster, " + day + " as day, uuid, max(model) as day_model from {gpu_hours}").Join(days.where()).
+	return from.Add(" left join (select cluster, " + day + " as day, uuid, " + model + " as day_model from {gpu_hours}").Join(days.where()).
 		Add(" group by cluster, " + day + ", uuid) as day_models using (cluster, day, uuid)").Join(s.where())
 }
 

@@ -55,6 +55,8 @@ type Dialect struct {
 	// fillDays returns a statement that inserts the sums of all days into an empty table, day by day. sum returns the
 	// statement that adds up the hours in a condition. fillDays is nil if a single statement can insert all sums.
 	fillDays func(name string, sum func(where string) string) string
+	// lastModel is the SQL expression for the model that is last in the order of bytes, as in [table.Models].
+	lastModel string
 	// prelude is executed before the migrations.
 	prelude string
 	// statements splits a script into parts that the driver can execute.

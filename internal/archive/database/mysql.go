@@ -44,6 +44,7 @@ var MySQL = &Dialect{
 		return ok && rollback(string(of.SQLState[:]))
 	},
 	addColumns: addMySQL,
+	lastModel:  "max(model)",
 	views:      asIs[string],
 	statements: split, // MySQL cannot roll back changes of tables, so a transaction has no advantage
 	print:      func(script string, _, _ time.Time) string { return script },

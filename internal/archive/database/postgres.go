@@ -44,6 +44,7 @@ var Postgres = &Dialect{
 		return ok && rollback(of.Code)
 	},
 	addColumns: func(name, space, columns string) string { return "alter table " + name + space + columns + ";\n" },
+	lastModel:  `max(model collate "C") collate "default"`,
 	views:      viewsPostgres,
 	fillDays:   fillDaysPostgres,
 	prelude:    "set local search_path to " + schemaName + ";\n\n",

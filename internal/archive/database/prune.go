@@ -153,7 +153,7 @@ func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, file
 select cluster, ?, ?, coalesce(hour_model, day_model, ''), `+strings.Join(sums, ", ")+`
 from (select billed.*, `+day+` as day from {billed} as billed`, m.Month, table.HoursText(m.Month, hours)).Join(in(m)).Add(`) as billed
 left join (select hour, node, uuid, nullif(model, '') as hour_model from {gpu_hours}`).Join(in(m)).Add(`) as hour_models using (hour, node, uuid)
-left join (select `+day+` as day, uuid, max(model) as day_model from {gpu_hours}`).Join(in(m)).Add(` group by `+day+`, uuid) as day_models using (day, uuid)
+left join (select `+day+` as day, uuid, `+t.LastModel()+` as day_model from {gpu_hours}`).Join(in(m)).Add(` group by `+day+`, uuid) as day_models using (day, uuid)
 where hour in (?)
 group by cluster, coalesce(hour_model, day_model, ''), `+strings.Join(groups, ", "), hours)
 	return t.exec(ctx, text)

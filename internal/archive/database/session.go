@@ -25,6 +25,9 @@ type session struct {
 // DateOfHour returns the SQL expression for the date of the column hour, in UTC.
 func (s session) DateOfHour() string { return s.dialect.views("date(hour)") }
 
+// LastModel returns the SQL expression for the last model of a group, in the order of bytes.
+func (s session) LastModel() string { return s.dialect.lastModel }
+
 func (s session) exec(ctx context.Context, of *Statement) error {
 	_, err := s.change(ctx, of)
 	return err

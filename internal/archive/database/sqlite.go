@@ -42,6 +42,7 @@ var SQLite = &Dialect{
 	addColumns: func(name, _, columns string) string {
 		return strings.ReplaceAll("alter table "+name+" add column "+strings.TrimPrefix(columns, addMissing)+";\n", ",\n  "+addMissing, ";\nalter table "+name+" add column ")
 	},
+	lastModel:  "max(model)",
 	views:      viewsSQLite,
 	statements: func(script string) []string { return []string{script} },
 	print:      func(script string, _, _ time.Time) string { return "begin;\n" + script + "commit;\n" },

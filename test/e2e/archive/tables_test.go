@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	source "github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
@@ -109,6 +110,41 @@ func TestOwner(t *testing.T) {
 	script, err := database.Postgres.Schema(november, november)
 	check(t, err)
 	server.script(t, "owned", "create role owner;\ncreate schema gpuledger authorization owner;\nset role owner;\n"+script)
+}
+
+// TestModelOrder checks a charge in an hour whose model is unknown, on a day with two models. It has the model that is last
+// in the order of bytes, also in a database that sorts text by the rules of a language.
+func TestModelOrder(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	url, db := server.create(t, "unsorted")
+	if len(db.rows(t, "select 1 from pg_collation where collname = 'en-US-x-icu'")) == 0 {
+		t.Skip("this PostgreSQL has no rules of languages")
+	}
+	server.script(t, "unsorted", "create database sorted template template0 locale_provider icu icu_locale 'en-US'")
+	url = strings.Replace(url, "/unsorted", "/sorted", 1)
+	sink, err := database.Postgres.Open(t.Context(), url, "")
+	check(t, err)
+	for i, model := range []string{"AMD MI300X", "amd mi210", ""} {
+		h := sinktest.Hour(november.Add(time.Duration(i)*time.Hour), 7)
+		h.GPUs[0].Model = model
+		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+	}
+	check(t, sink.Close())
+	in, err := source.OpenDatabase(t.Context(), url, "")
+	check(t, err)
+	for _, until := range []int{3, 24} {
+		st, err := in.Statement(t.Context(), source.Query{From: november, Until: november.Add(time.Duration(until) * time.Hour), By: []string{"model"}})
+		check(t, err)
+		got := make(map[string]int64)
+		for _, c := range st.Charges {
+			got[c.Model] = c.Energy
+		}
+		if diff := cmp.Diff(map[string]int64{"AMD MI300X": 7, "amd mi210": 14}, got); diff != "" {
+			t.Errorf("%d hours (-want +got):\n%s", until, diff)
+		}
+	}
+	check(t, in.Close())
 }
 
 // TestTables measures how long PostgreSQL takes to answer the documented questions from a large archive, with its
