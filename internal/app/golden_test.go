@@ -128,6 +128,15 @@ func (b *bench) run(seconds int) {
 	}
 }
 
+// runSlowly ticks every half minute.
+func (b *bench) runSlowly(minutes int) {
+	b.t.Helper()
+	for range 2 * minutes {
+		b.advance(29 * time.Second)
+		b.run(1)
+	}
+}
+
 func (b *bench) step() {
 	b.t.Helper()
 	b.ticks++

@@ -33,10 +33,9 @@ func TestReleasedGPU(t *testing.T) {
 	}
 	b.run(2)
 	check("after two seconds", false)
-	b.advance(6 * time.Minute)
-	b.run(1)
+	b.runSlowly(6)
 	check("after six minutes", false)
-	b.advance(4 * time.Minute)
+	b.runSlowly(4)
 	b.run(2)
 	check("after the release", true)
 }

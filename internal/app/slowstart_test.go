@@ -131,15 +131,9 @@ func TestSlowStartAfterOutage(t *testing.T) {
 	b.start()
 	b.untilRead(0, 1, 2)
 	check("after the outage", false)
-	later := func(minutes int) {
-		for range 2 * minutes {
-			b.run(1)
-			b.advance(29 * time.Second)
-		}
-	}
-	later(4)
+	b.runSlowly(4)
 	check("after four minutes", false)
-	later(2)
+	b.runSlowly(2)
 	check("after six minutes", true)
 	b.fault()
 	b.untilRead(0, 1, 2, 3)

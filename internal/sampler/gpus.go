@@ -95,7 +95,12 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 		r.entries[d.UUID] = e
 	}
 	for uuid, e := range r.entries {
-		if !present[uuid] && gpu.Responds(report.Drivers, e.Vendor) && (taken[e.PCIBusID] || !e.mayBeOpening(report)) {
+		if present[uuid] || !gpu.Responds(report.Drivers, e.Vendor) {
+			continue
+		}
+		e.Released = false // the report contains released GPUs
+		r.entries[uuid] = e
+		if taken[e.PCIBusID] || !e.mayBeOpening(report) {
 			r.markMissing(uuid, e, taken[e.PCIBusID], now)
 		}
 	}
