@@ -24,7 +24,6 @@ var Scheme = newScheme()
 
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion) // adds the options of requests and the lists of resources
 	for _, add := range []func(*runtime.Scheme) error{
 		admissionregistrationv1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, corev1.AddToScheme, resourcev1.AddToScheme,
 	} {
