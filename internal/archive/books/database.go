@@ -245,17 +245,13 @@ func (d *database) chargesIn(ctx context.Context, of Query, part chargeSpan, to 
 	if i := slices.Index(names, hourColumn); i >= 0 {
 		names[i] = part.table(hourColumn, "day")
 	}
-	byModel := slices.Index(names, modelColumn)
-	if byModel >= 0 {
-		names[byModel] = part.table("coalesce(hour_model, day_model, '')", "coalesce(day_model, '')")
-	}
 	s := sqldb.SQL("select " + strings.Join(names, ", "))
 	for _, a := range table.Amounts {
 		s.Add(", " + d.sum(table.Charges, a.Column))
 		columns = append(columns, table.Column{Type: a.Type})
 	}
 	s.Add(" from ")
-	if byModel >= 0 {
+	if slices.Contains(of.By, modelColumn) {
 		s.Join(d.modelled(part)).Join(of.names())
 	} else {
 		s.Add("{" + part.table("billed", table.Days.Name) + "}").Join(of.condition(part.span))

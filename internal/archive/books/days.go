@@ -77,13 +77,14 @@ func (d *database) chargeSpans(ctx context.Context, of Query) (all []chargeSpan,
 	return all, nil
 }
 
-const several = "case when min(nullif(model, '')) <> max(model) then 1 else 0 end"
+// several is the condition that the rows of a GPU in gpu_days have several models.
+const several = "min(nullif(model, '')) <> max(model)"
 
 // severalModels returns the hours from the first to the last day on which a GPU has several models. It returns no hours
 // if there is no such day.
 func (d *database) severalModels(ctx context.Context, of Query, days span) (hours span, err error) {
-	s := sqldb.SQL("select day from (select day, " + several + " as several from {gpu_days}").Join(of.ofClusters().condition(days)).
-		Add(" group by cluster, day, uuid) as models where several = 1 group by day order by day")
+	s := sqldb.SQL("select distinct day from (select day from {gpu_days}").Join(of.ofClusters().condition(days)).
+		Add(" group by cluster, day, uuid having " + several + ") as days order by day")
 	err = d.rows(ctx, s, []table.Column{{Type: table.Date}}, func(row []table.Cell) error {
 		if hours.from.IsZero() {
 			hours.from = row[0].Time()
@@ -94,23 +95,30 @@ func (d *database) severalModels(ctx context.Context, of Query, days span) (hour
 	return hours, err
 }
 
-// modelled returns a from clause for charges with the columns hour_model and day_model, as in [table.Models].
+// modelled returns a from clause for charges with their model, as in [table.Models]. It joins no table of groups, such as
+// the models of each GPU and day, because MariaDB compares every charge with every row of such a table.
 func (d *database) modelled(s chargeSpan) *sqldb.Statement {
-	day, model := d.DateOfHour(), d.LastModel()
 	days := span{true, table.Day(s.from), table.Day(s.until.Add(24*time.Hour - 1))}
-	ofDays := sqldb.SQL("select cluster, day, uuid, " + model + " as day_model, " + several + " as several from {gpu_days}").Join(days.where()).Add(" group by cluster, day, uuid")
+	const sameDay = " from {gpu_days} where cluster = charged.cluster and uuid = charged.uuid and day = charged.day"
+	ofDay := sqldb.SQL("(select " + d.LastModel() + sameDay + ")")
 	if s.daily {
-		return sqldb.SQL("{days} left join (").Join(ofDays).Add(") as day_models using (cluster, day, uuid)").Join(s.where()).Add(" and coalesce(several, 0) = 0")
+		return sqldb.SQL("(select charged.*, coalesce(").Join(ofDay).Add(", '') as model from {days} as charged").Join(s.where()).
+			Add(" and not exists (select 1" + sameDay + " group by uuid having " + several + ")) as charged").Join(s.where())
 	}
-	from := sqldb.SQL("(select billed.*, " + day + " as day from {billed} as billed").Join(s.where()).
-		Add(") as billed left join (select cluster, hour, node, uuid, nullif(model, '') as hour_model from {gpu_hours}").Join(s.where()).
+	if !s.several {
+		days.daily = false
+		ofDay = sqldb.SQL("(select " + d.LastModel() + " from {gpu_hours}").Join(days.where()).
+			Add(" and cluster = charged.cluster and uuid = charged.uuid and " + d.DateOfHour() + " = charged.day)")
+	}
+	from := sqldb.SQL("(select charged.*, coalesce(hour_model, ").Join(ofDay).
+		Add(", '') as model from (select charged.*, " + d.DateOfHour() + " as day from {billed} as charged").Join(s.where()).
+		Add(") as charged left join (select cluster, hour, node, uuid, nullif(model, '') as hour_model from {gpu_hours}").Join(s.where()).
 		Add(") as hour_models using (cluster, hour, node, uuid)")
 	if s.several {
-		return from.Add(" join (").Join(ofDays).Add(") as day_models using (cluster, day, uuid)").Join(s.where()).Add(" and several = 1")
+		from.Add(" where (charged.cluster, charged.day, charged.uuid) in (select cluster, day, uuid from {gpu_days}").Join(days.where()).
+			Add(" group by cluster, day, uuid having " + several + ")")
 	}
-	days.daily = false
-	return from.Add(" left join (select cluster, " + day + " as day, uuid, " + model + " as day_model from {gpu_hours}").Join(days.where()).
-		Add(" group by cluster, " + day + ", uuid) as day_models using (cluster, day, uuid)").Join(s.where())
+	return from.Add(") as charged").Join(s.where())
 }
 
 // daily reports whether all charges of a day belong to the same sums. This is false if the query groups by hour, or if

@@ -150,11 +150,12 @@ func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, file
 	}
 	day := t.DateOfHour()
 	text = SQL("insert into {monthly_charges} ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
-select cluster, ?, ?, coalesce(hour_model, day_model, ''), `+strings.Join(sums, ", ")+`
-from (select billed.*, `+day+` as day from {billed} as billed`, m.Month, table.HoursText(m.Month, hours)).Join(in(m)).Add(`) as billed
-left join (select hour, node, uuid, nullif(model, '') as hour_model from {gpu_hours}`).Join(in(m)).Add(`) as hour_models using (hour, node, uuid)
-left join (select `+day+` as day, uuid, `+t.LastModel()+` as day_model from {gpu_hours}`).Join(in(m)).Add(` group by `+day+`, uuid) as day_models using (day, uuid)
+select cluster, ?, ?, model, `+strings.Join(sums, ", ")+`
+from (select charged.*, coalesce(hour_model, (select `+t.LastModel()+` from {gpu_hours}`, m.Month, table.HoursText(m.Month, hours)).Join(in(m)).Add(`
+  and uuid = charged.uuid and `+day+` = charged.day), '') as model
+from (select billed.*, `+day+` as day from {billed} as billed`).Join(in(m)).Add(`) as charged
+left join (select hour, node, uuid, nullif(model, '') as hour_model from {gpu_hours}`).Join(in(m)).Add(`) as hour_models using (hour, node, uuid)) as charged
 where hour in (?)
-group by cluster, coalesce(hour_model, day_model, ''), `+strings.Join(groups, ", "), hours)
+group by cluster, model, `+strings.Join(groups, ", "), hours)
 	return t.exec(ctx, text)
 }

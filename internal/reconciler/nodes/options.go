@@ -50,7 +50,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	o.Exporters.Register(fs)
 	o.Expected = cli.List{"nvidia.com/gpu.present=true", "feature.node.kubernetes.io/pci-10de.present=true", "feature.node.kubernetes.io/pci-0302_10de.present=true"}
 	fs.StringVar((*string)(&o.Rules.Scheme), "label-scheme", string(nodelabel.Own), "label `scheme`: gpuledger, or gpuid for the labels of mchmarny/gpuid")
-	fs.StringVar(&o.Rules.Prefix, "label-prefix", "", "label key `prefix` (default gpuledger.io, or gpuid.github.com with --label-scheme=gpuid)")
+	fs.StringVar(&o.Rules.Prefix, "label-prefix", "", "label key `prefix` (default gpuledger.io, or gpuid.github.com with that scheme)")
 	fs.StringVar(&o.Rules.ChassisFallback, "label-chassis-fallback", "", "`value` for the label chassis if no GPU reports a chassis, such as none-{node}")
 	fs.BoolVar(&o.Rules.DMIChassis, "label-dmi-chassis", false, "add the label dmi-chassis with the chassis serial of the machine's firmware")
 	fs.DurationVar(&o.LabelTTL, "label-ttl", 24*time.Hour, "`time` for which labels remain on a Node without an exporter; 0 keeps the labels permanently")
