@@ -98,7 +98,7 @@ type failure struct {
 	at   time.Time
 }
 
-// New returns a Failures whose counters are 0.
+// New returns a Failures. Its counters start at 0.
 func New(log *slog.Logger) *Failures {
 	f := &Failures{
 		CounterVec: prometheus.NewCounterVec(prometheus.CounterOpts{Name: Metric.Name, Help: Metric.Help}, Metric.Labels),

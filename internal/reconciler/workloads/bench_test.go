@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,7 +69,7 @@ func follow(b *testing.B) busy {
 	w := workloads.New(options(b, new(bytes.Buffer)), slog.New(slog.DiscardHandler))
 	kube := kubetest.New()
 	kube.Resources = []*metav1.APIResourceList{{GroupVersion: "batch/v1", APIResources: []metav1.APIResource{{Name: "jobs", Kind: "Job", Namespaced: true}}}}
-	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{ListWithContextFunc: listPods, WatchFuncWithContext: watchNothing}, kube)
+	source := &cache.ListWatch{ListWithContextFunc: listPods, WatchFuncWithContext: watchNothing}
 	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{})
 	keep := func(obj any) (any, error) {
 		p, ok := obj.(*corev1.Pod)
@@ -105,7 +106,10 @@ func listPods(context.Context, metav1.ListOptions) (kruntime.Object, error) {
 	return list, nil
 }
 
-func watchNothing(context.Context, metav1.ListOptions) (watch.Interface, error) {
+func watchNothing(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if options.SendInitialEvents != nil {
+		return nil, apierrors.NewBadRequest("a watch without a list")
+	}
 	return watch.NewFake(), nil
 }
 

@@ -164,15 +164,17 @@ func TestKindsAreForbidden(t *testing.T) {
 }
 
 func TestTermEndsUnderALookup(t *testing.T) {
-	ctx, end := context.WithCancel(t.Context())
-	objects := fake.NewSimpleMetadataClient(runtime.NewScheme())
-	objects.PrependReactor("get", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
-		end()
-		return true, nil, context.Canceled
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		objects := fake.NewSimpleMetadataClient(runtime.NewScheme())
+		objects.PrependReactor("get", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+			end()
+			return true, nil, context.Canceled
+		})
+		l := newLookup(objects, newKinds(&served{jobs: []metav1.APIResource{job}}), func(result string) { t.Errorf("%s is counted", result) }, slog.New(slog.DiscardHandler))
+		train := reference{apiVersion: "batch/v1", kind: "Job", namespace: "ml", name: "train", uid: "u1"}
+		if why := l.controllerOf(ctx, train).why; why != failed {
+			t.Errorf("the reason is %q", why)
+		}
 	})
-	l := newLookup(objects, newKinds(&served{jobs: []metav1.APIResource{job}}), func(result string) { t.Errorf("%s is counted", result) }, slog.New(slog.DiscardHandler))
-	train := reference{apiVersion: "batch/v1", kind: "Job", namespace: "ml", name: "train", uid: "u1"}
-	if why := l.controllerOf(ctx, train).why; why != failed {
-		t.Errorf("the reason is %q", why)
-	}
 }
