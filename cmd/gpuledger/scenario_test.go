@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestScenarios runs the real binary on every simulated node in real time. It compares the pages with the driver's
-// counters and with each container's true energy.
+// TestScenarios runs the real binary on every simulated node in real time. The energy on the pages must match the
+// counters of the driver and the true energy of each container.
 func TestScenarios(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
 		if sc.Name == "lost" {

@@ -60,31 +60,31 @@ func (d *database) chargeSpans(ctx context.Context, of Query) (all []chargeSpan,
 		return nil, err
 	}
 	for _, part := range parts {
-		several := span{}
+		var hours span // hours of GPUs with several models on a day
 		if part.daily && slices.Contains(of.By, modelColumn) {
 			if part.daily, err = d.filled(ctx, table.GPUDays); err == nil && part.daily {
-				several, err = d.severalModels(ctx, of, part)
+				hours, err = d.severalModels(ctx, of, part)
 			}
 			if err != nil {
 				return nil, err
 			}
 		}
 		all = append(all, chargeSpan{part, false})
-		if several.from.Before(several.until) {
-			all = append(all, chargeSpan{several, true})
+		if hours.from.Before(hours.until) {
+			all = append(all, chargeSpan{hours, true})
 		}
 	}
 	return all, nil
 }
 
-// several is the condition that the rows of a GPU in gpu_days have several models.
-const several = "min(nullif(model, '')) <> max(model)"
+// hasSeveral is the SQL condition that a group of rows contains several models.
+const hasSeveral = "min(nullif(model, '')) <> max(model)"
 
 // severalModels returns the hours from the first to the last day on which a GPU has several models. It returns no hours
 // if there is no such day.
 func (d *database) severalModels(ctx context.Context, of Query, days span) (hours span, err error) {
 	s := sqldb.SQL("select distinct day from (select day from {gpu_days}").Join(of.ofClusters().condition(days)).
-		Add(" group by cluster, day, uuid having " + several + ") as days order by day")
+		Add(" group by cluster, day, uuid having " + hasSeveral + ") as days order by day")
 	err = d.rows(ctx, s, []table.Column{{Type: table.Date}}, func(row []table.Cell) error {
 		if hours.from.IsZero() {
 			hours.from = row[0].Time()
@@ -103,7 +103,7 @@ func (d *database) modelled(s chargeSpan) *sqldb.Statement {
 	ofDay := sqldb.SQL("(select " + d.LastModel() + sameDay + ")")
 	if s.daily {
 		return sqldb.SQL("(select charged.*, coalesce(").Join(ofDay).Add(", '') as model from {days} as charged").Join(s.where()).
-			Add(" and not exists (select 1" + sameDay + " group by uuid having " + several + ")) as charged").Join(s.where())
+			Add(" and not exists (select 1" + sameDay + " group by uuid having " + hasSeveral + ")) as charged").Join(s.where())
 	}
 	if !s.several {
 		days.daily = false
@@ -116,7 +116,7 @@ func (d *database) modelled(s chargeSpan) *sqldb.Statement {
 		Add(") as hour_models using (cluster, hour, node, uuid)")
 	if s.several {
 		from.Add(" where (charged.cluster, charged.day, charged.uuid) in (select cluster, day, uuid from {gpu_days}").Join(days.where()).
-			Add(" group by cluster, day, uuid having " + several + ")")
+			Add(" group by cluster, day, uuid having " + hasSeveral + ")")
 	}
 	return from.Add(") as charged").Join(s.where())
 }

@@ -50,8 +50,8 @@ func Nodes(h *table.Hour) (all []Node) {
 	return all
 }
 
-// add replaces an older reading of the same serial number. The GPUs of a board share a serial number, and gpuid's
-// unique key would reject the second reading.
+// add replaces an older reading with the same serial number. The unique key of gpuid would reject a second reading, and
+// all GPUs of a board have the same serial number.
 func (n *Node) add(r Reading) {
 	i := slices.IndexFunc(n.Readings, func(other Reading) bool { return other.GPU == r.GPU })
 	switch {

@@ -272,8 +272,8 @@ func (n *node) testRestart(t *testing.T) {
 	checkAllocations(t, m, containers(t))
 }
 
-// awaitPolls polls until the mapper has the given number of allocations, but for at most 20 s. A production exporter
-// polls twice in this time. A new kubelet responds immediately, but its list is empty until it has read its manifests.
+// awaitPolls polls for at most 20 s, until the mapper has the given number of allocations. The exporter polls twice in 20 s.
+// A new kubelet responds immediately, but its list is empty until it has read its manifests.
 func (n *node) awaitPolls(t *testing.T, m mapper, allocations int) {
 	t.Helper()
 	began, polls, empty := time.Now(), 0, 0
